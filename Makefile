@@ -1,0 +1,148 @@
+# fuseplan. `make help` prints the targets.
+#
+#   BUILD      build directory (build)
+#   CUDA_HOME  CUDA toolkit; found by itself where it stands in the usual places. Without its headers
+#              the program still plans, emits CUDA and looks up.
+#   SAN=1      AddressSanitizer + UndefinedBehaviorSanitizer (use another BUILD)
+
+BUILD ?= build
+SHELL := /bin/bash
+CUDA_HOME ?= $(firstword $(patsubst %/include/cuda.h,%,$(wildcard \
+  /usr/local/cuda/include/cuda.h /opt/cuda/include/cuda.h /usr/lib/cuda/include/cuda.h)))
+HAS_CUDA := $(if $(wildcard $(CUDA_HOME)/include/nvrtc.h),yes,)
+VERSION := 0.1.0
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=c11 $(WARNINGS) $(CFLAGS) $(if $(SAN),-fsanitize=address$(comma)undefined \
+  -fno-sanitize-recover=all -fno-omit-frame-pointer) -I. -MMD -MP
+comma := ,
+LIBS := -l:libsqlite3.a -l:libyaml.a -l:libjansson.a -l:libmd.a -ldl -lm -lpthread
+
+# Files that need the toolkit's headers, and what stands in for them without.
+CUDA_SOURCES := $(wildcard tuner/measure/driver.c tuner/measure/inputs.c tuner/measure/probe.c \
+  tuner/measure/sample_*.c tuner/measure/verify_cuda.c tuner/measure/baseline_cublaslt.c \
+  tuner/measure/worker.c)
+NO_CUDA_SOURCES := $(wildcard tuner/*/*_none.c tuner/*/*_absent.c)
+LIB_SOURCES := $(filter-out $(if $(HAS_CUDA),$(NO_CUDA_SOURCES),$(CUDA_SOURCES)), \
+  $(wildcard tuner/base/*.c tuner/core/*.c costmodel/*.c codegen/*.c tuner/search/*.c \
+  tuner/measure/*.c db/*.c))
+CLI_SOURCES := $(wildcard tuner/cli/*.c)
+GENERATED := $(BUILD)/gen/skeleton_files.c $(BUILD)/gen/migrations.c
+LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(GENERATED:.c=.o)
+CLI_OBJECTS := $(CLI_SOURCES:%.c=$(BUILD)/obj/%.o)
+CUDA_INCLUDE := $(if $(HAS_CUDA),-isystem $(CUDA_HOME)/include)
+TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/t_*.c tests/prop/p_*.c))
+FAKES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fakes/*.c))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+
+.DEFAULT_GOAL := build
+
+.PHONY: build
+build: $(BUILD)/.setup-build ## the program, at $(BUILD)/fuseplan
+	@$(MAKE) --no-print-directory $(BUILD)/fuseplan
+
+# What a machine lacks is installed by tools/setup.sh, which says what it does.
+$(BUILD)/.setup-%: tools/setup.sh
+	@mkdir -p $(BUILD)
+	@tools/setup.sh $*
+	@touch $@
+
+$(BUILD)/fuseplan: $(CLI_OBJECTS) $(BUILD)/libfuseplan.a
+	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/libfuseplan.a: $(LIB_OBJECTS)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(BUILD)/gen/skeleton_files.c: tools/embed-files.sh $(shell find codegen/skeletons -name '*.cu*')
+	@mkdir -p $(@D)
+	tools/embed-files.sh > $@.part && mv $@.part $@
+
+$(BUILD)/gen/migrations.c: tools/embed-sql.sh $(wildcard db/sql/*.sql)
+	@mkdir -p $(@D)
+	tools/embed-sql.sh $@ $(sort $(wildcard db/sql/*.sql))
+
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_VERSION='"$(VERSION)"' -c -o $@ $<
+
+$(BUILD)/tests/%: tests/%.c $(BUILD)/libfuseplan.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_BUILD='"$(BUILD)"' -o $@ $< $(BUILD)/libfuseplan.a \
+	  $(LIBS) -lcmocka
+
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(BUILD)/libfuseplan.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -o $@ $< tests/fuzz/driver.c $(BUILD)/libfuseplan.a $(LIBS)
+
+.PHONY: run
+run: build ## plan a real FFN: tune (on a GPU, else by model), store, look up
+	@tools/run.sh $(BUILD)
+
+.PHONY: test
+test: $(BUILD)/.setup-test ## all tests; the last line reads "N passed, N failed"
+	@$(MAKE) --no-print-directory check
+
+.PHONY: tests
+tests: build $(TESTS) $(FAKES) $(FUZZERS)
+
+.PHONY: check
+check: tests ## unit, property, golden, command-line, mutation and kernel-compile tests
+	@BUILD=$(BUILD) tests/run $(TESTS) tests/cli/*.bats tests/prop/mutation.sh
+
+.PHONY: check-unit
+check-unit: tests ## unit and property tests alone
+	@BUILD=$(BUILD) tests/run $(TESTS)
+
+.PHONY: check-san
+check-san: $(BUILD)/.setup-test ## unit tests under AddressSanitizer and UBSan
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=1 CFLAGS="-O1 -g" check-unit
+
+.PHONY: check-valgrind
+check-valgrind: $(BUILD)/.setup-test build ## the command line under valgrind
+	@BUILD=$(BUILD) tests/cli/valgrind.sh
+
+.PHONY: check-fuzz
+check-fuzz: tests ## each fuzz target over its corpus
+	@BUILD=$(BUILD) tests/fuzz/run.sh
+
+.PHONY: fuzz
+fuzz: $(BUILD)/.setup-test ## libFuzzer by hand: make fuzz T=yaml SECONDS=600
+	@BUILD=$(BUILD) tests/fuzz/live.sh $(T) $(or $(SECONDS),60)
+
+.PHONY: check-kernels
+check-kernels: tests ## nvcc with warnings as errors over the skeletons' selfchecks (no GPU)
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/gpu/compile.sh
+
+.PHONY: check-gpu
+check-gpu: ## on a GPU: verify candidates, sanitizers, planted faults
+	@BUILD=$(BUILD) tests/gpu/check.sh
+
+.PHONY: golden-update
+golden-update: build ## rewrite the golden files; review the diff
+	@BUILD=$(BUILD) tools/golden-update.sh
+
+.PHONY: lint
+lint: $(BUILD)/.setup-lint $(GENERATED) ## format, clang, clang-tidy, cppcheck, shellcheck, layers, headers, documents
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tools/lint.sh
+
+.PHONY: ci
+ci: ## everything that needs no GPU
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory check-san
+	@$(MAKE) --no-print-directory build check-valgrind check-fuzz check-kernels
+	@$(MAKE) --no-print-directory test
+
+.PHONY: clean
+clean: ## remove the build directory
+	rm -rf $(BUILD)
+
+-include $(LIB_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d)

@@ -1,0 +1,127 @@
+/* Emits constants. The name of a kernel is a hash of its constants, so that equal plans are one
+ * kernel whatever problem they were made for. */
+#include "codegen/emit.h"
+
+#include "tuner/core/footprint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Widest swizzled row, in elements, that divides a tile (as slab_columns in chain_plan.cuh). */
+static int64_t slab_columns(int64_t columns) {
+  return columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
+}
+
+/* How a tile of tile_rows x tile_columns of a rows x columns matrix is copied. */
+static struct fpl_map_recipe tile_recipe(int64_t rows, int64_t columns, int64_t tile_rows,
+                                         int64_t tile_columns) {
+  const int64_t slab = slab_columns(tile_columns);
+  const bool is_one_copy = columns % slab == 0 && tile_columns > slab;
+  return (struct fpl_map_recipe){.rows = rows,
+                                 .cols = columns,
+                                 .box_rows = (int32_t)tile_rows,
+                                 .box_cols = (int32_t)slab,
+                                 .slabs = is_one_copy ? (int32_t)(tile_columns / slab) : 1};
+}
+
+static void describe_launch(const struct fpl_problem *p, const struct fpl_schedule *s,
+                            const struct fpl_device *d, const struct fpl_tiling *t,
+                            const struct fpl_footprint *f, struct fpl_kernel *k) {
+  const int64_t branches = fpl_problem_branches(p);
+  snprintf(k->family, sizeof k->family, "chain_sm90");
+  k->maps[0] = tile_recipe(-1, p->k, s->blk_m, s->blk_k);
+  k->maps[1] = tile_recipe(branches * p->n, p->k, s->blk_n, s->blk_k);
+  k->maps[2] = tile_recipe(p->l, p->n, s->blk_l, s->blk_n);
+  k->cluster = (int32_t)t->blocks;
+  k->block_threads = (int32_t)(fpl_consumer_threads(s) + 128);
+  k->smem_bytes = f->smem_bytes;
+  k->rows_per_unit = (int64_t)s->cls_m * s->blk_m;
+  k->units_per_row =
+      t->steps[FPL_DIM_N] * (s->exchange == FPL_EXCHANGE_RECOMPUTE ? t->steps[FPL_DIM_L] : 1);
+  k->max_clusters =
+      t->blocks <= d->max_cluster ? d->active_sms[fpl_cluster_index(t->blocks)] / t->blocks : 1;
+  k->workspace_bytes_per_row_group = 0;
+  if (s->reduce == FPL_REDUCE_L2 || s->reduce == FPL_REDUCE_DSM_L2) {
+    const int64_t tiles = s->cls_m * t->tiles[FPL_DIM_L];
+    const int64_t shares = s->reduce == FPL_REDUCE_DSM_L2 ? t->groups : 1;
+    k->workspace_bytes_per_row_group =
+        tiles * s->blk_m * (s->blk_l + FPL_PAD_FLOATS) * 4 + fpl_round_up(tiles * shares * 4, 128);
+  }
+}
+
+static void emit_constants(const struct fpl_problem *p, const struct fpl_schedule *s,
+                           struct fpl_text *out) {
+  fpl_text_append(out,
+                  "  static constexpr int m = %lld; // rows it was tuned for; m is a run-time "
+                  "argument\n"
+                  "  static constexpr int n = %lld, k = %lld, l = %lld;\n"
+                  "  static constexpr bool is_gated = %s, is_bf16 = %s;\n"
+                  "  static constexpr int act = %d; // %s\n",
+                  (long long)p->m, (long long)p->n, (long long)p->k, (long long)p->l,
+                  p->kind == FPL_KIND_GATED_FFN ? "true" : "false",
+                  p->dtype == FPL_DTYPE_BF16 ? "true" : "false", (int)p->act,
+                  fpl_act_names[p->act]);
+  for (int i = 0; i < FPL_N_FIELDS; i++) {
+    const struct fpl_schedule_field *const f = &fpl_schedule_fields[i];
+    const int32_t value = fpl_schedule_get(s, i);
+    if (i == FPL_FIELD_loops)
+      fpl_text_append(out, "  static constexpr char loops[] = \"%s\";\n", f->names[value]);
+    else if (f->names)
+      fpl_text_append(out, "  static constexpr int %s = %d; // %s\n", f->name, value,
+                      f->names[value]);
+    else
+      fpl_text_append(out, "  static constexpr int %s = %d; // %s\n", f->name, value, f->unit);
+  }
+}
+
+/* Entry name: family and 8 hex digits of the constants. */
+static void name_kernel(const struct fpl_text *constants, struct fpl_kernel *k) {
+  char key[FPL_KEY_HEX];
+  fpl_hash_key(constants->text, key);
+  snprintf(k->name, sizeof k->name, "chain_sm90_%.8s", key);
+}
+
+enum fpl_status fpl_emit(const struct fpl_problem *p, const struct fpl_schedule *s,
+                         const struct fpl_device *d, struct fpl_text *source,
+                         struct fpl_kernel *kernel, struct fpl_err *err) {
+  struct fpl_tiling t;
+  struct fpl_footprint f;
+  *kernel = (struct fpl_kernel){0};
+  struct fpl_schedule guarded = *s; /* an illegal cluster must not divide by zero here */
+  if (s->cls_l % s->cls_k != 0 || s->cls_n * s->cls_k % s->cls_l != 0)
+    guarded.cls_l = guarded.cls_k;
+  fpl_tiling_make(p, &guarded, &t);
+  fpl_footprint_make(&t, &guarded, &f);
+  describe_launch(p, &guarded, d, &t, &f, kernel);
+  struct fpl_text constants = {0};
+  emit_constants(p, s, &constants);
+  if (!constants.is_broken)
+    name_kernel(&constants, kernel);
+  fpl_text_append(source,
+                  "// Generated by fuseplan: do not edit.\n"
+                  "#include \"codegen/skeletons/chain_sm90.cuh\"\n\n"
+                  "struct plan {\n%s};\n\n",
+                  constants.is_broken ? "" : constants.text);
+  fpl_text_append(
+      source,
+      "using checked = skel::check_plan<plan>;\n"
+      "static_assert(checked::smem_bytes == %lld,\n"
+      "              \"host and device disagree on shared memory\");\n"
+      "static_assert(checked::threads == %d, \"host and device disagree on threads\");\n"
+      "static_assert(checked::workspace_bytes == %lld,\n"
+      "              \"host and device disagree on the workspace\");\n\n",
+      (long long)kernel->smem_bytes, kernel->block_threads,
+      (long long)kernel->workspace_bytes_per_row_group);
+  fpl_text_append(
+      source,
+      "extern \"C\" __global__ void __launch_bounds__(%d, 1)\n"
+      "%s(const __grid_constant__ skel::tensor_map map_a,\n"
+      "    const __grid_constant__ skel::tensor_map map_b,\n"
+      "    const __grid_constant__ skel::tensor_map map_d, void *e, void *workspace, int m) {\n"
+      "  skel::chain<plan>::run(&map_a, &map_b, &map_d, e, workspace, m);\n"
+      "}\n",
+      kernel->block_threads, kernel->name);
+  const bool is_broken = source->is_broken || constants.is_broken;
+  fpl_text_free(&constants);
+  return is_broken ? fpl_fail(err, FPL_NO_MEMORY, "out of memory while writing a kernel") : FPL_OK;
+}

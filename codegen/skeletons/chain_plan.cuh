@@ -1,0 +1,193 @@
+// What a plan of the chain_sm90 family means: counts derived from its constants, the shared-memory
+// map, and one static_assert for each legality rule, in the order and with the names of
+// tuner/core/legal.c. The host emits its own results as static_asserts against these.
+#ifndef FPL_SKELETONS_CHAIN_PLAN_CUH
+#define FPL_SKELETONS_CHAIN_PLAN_CUH
+
+#include "codegen/skeletons/arch/sm90.cuh"
+
+namespace skel {
+
+// Orders of the host's enums fpl_exchange and fpl_reduce.
+enum exchange_level { in_register, in_smem, in_dsm, in_l2, in_hbm, recomputed };
+enum reduce_level { reduce_none, reduce_dsm, reduce_l2, reduce_dsm_l2 };
+
+constexpr int pad_floats =
+    8; // f32 rows are longer by this: the 8 rows of a warp miss each other's banks
+constexpr int barrier_bytes = 1024;
+constexpr int accumulator_most = 128; // f32 sums a consumer thread holds without spilling
+
+__host__ __device__ constexpr int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
+}
+__host__ __device__ constexpr int round_up(int a, int multiple) {
+  return ceil_div(a, multiple) * multiple;
+}
+__host__ __device__ constexpr int larger(int a, int b) {
+  return a > b ? a : b;
+}
+__host__ __device__ constexpr bool is_power_of_two(int x) {
+  return x >= 1 && (x & (x - 1)) == 0;
+}
+// Widest swizzled row, in elements of 2 bytes, that divides a tile of `columns`.
+__host__ __device__ constexpr int slab_columns(int columns) {
+  return columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
+}
+
+// A loop name: spatial dimensions | temporal ones, outer to inner.
+__host__ __device__ constexpr bool is_spatial(const char *loops, char dim) {
+  for (; *loops != '|'; loops++)
+    if (*loops == dim)
+      return true;
+  return false;
+}
+__host__ __device__ constexpr char innermost(const char *loops) {
+  char last = '|';
+  for (; *loops; loops++)
+    last = *loops;
+  return last;
+}
+__host__ __device__ constexpr bool is_named(const char *loops, const char *name) {
+  for (; *loops && *loops == *name; loops++, name++) {
+  }
+  return *loops == *name;
+}
+
+// Counts of plan P, as in tuner/core/tiling.h.
+template <class P> struct plan_counts {
+  static constexpr bool is_split_gate = P::is_gated && P::gate == 1;
+  static constexpr int branches = P::is_gated && !is_split_gate ? 2 : 1;
+  static constexpr int blocks = P::cls_m * P::cls_n * P::cls_k;
+  static constexpr int shuffle = larger(1, P::cls_l / P::cls_k);
+  static constexpr int groups = larger(1, P::cls_n *P::cls_k / P::cls_l);
+  static constexpr int k_layers = is_split_gate ? 1 : P::cls_k;
+  static constexpr int steps_n = ceil_div(P::n, P::blk_n *P::cls_n);
+  static constexpr int steps_k = ceil_div(P::k, P::blk_k *k_layers);
+  static constexpr int steps_l = ceil_div(P::l, P::blk_l *P::cls_l);
+  static constexpr int tiles_n = ceil_div(P::n, P::blk_n);
+  static constexpr int tiles_k = ceil_div(P::k, P::blk_k);
+  static constexpr int tiles_l = ceil_div(P::l, P::blk_l);
+  static constexpr bool is_two_phase = P::exchange == in_l2 || P::exchange == in_hbm;
+  static constexpr int e_parts = !is_two_phase && is_spatial(P::loops, 'n') ? steps_n : 1;
+  static constexpr bool uses_dsm = P::reduce == reduce_dsm || P::reduce == reduce_dsm_l2;
+  static constexpr bool uses_l2 = P::reduce == reduce_l2 || P::reduce == reduce_dsm_l2;
+  static constexpr int consumer_threads = P::blk_m > 64 ? 256 : 128;
+};
+
+// Shared memory of one block, regions in this order; as in tuner/core/footprint.c.
+//   ring      [stages] of A [blk_k / slab][blk_m][slab] and B [branches][blk_k /
+//   slab][blk_n][slab],
+//             or of D [blk_n / slab][blk_l][slab]; 2-byte elements, swizzled at the slab's width
+//   strip     C [shuffle][blk_n / slab][blk_m][slab], 2-byte elements, swizzled
+//   staging   f32 [branches][blk_m][blk_n + pad] on its way to peers, or E [blk_m][blk_l + pad]
+//   exchange  partial C received: [cls_k - 1] like staging
+//   reduce    partial E shares received: [groups - 1][blk_m / groups][blk_l + pad] f32
+//   barriers
+template <class P> struct smem_map {
+  using C = plan_counts<P>;
+  static constexpr int a_bytes = P::blk_m * P::blk_k * 2;
+  static constexpr int b_bytes = P::blk_n * P::blk_k * 2; // one branch
+  static constexpr int d_bytes = P::blk_l * P::blk_n * 2;
+  static constexpr int c_bytes = P::blk_m * P::blk_n * 2; // one tile
+  static constexpr int stage_bytes =
+      round_up(larger(a_bytes + C::branches * b_bytes, d_bytes), sm90::swizzle_align);
+  static constexpr int ring_bytes = P::stages * stage_bytes;
+  static constexpr int strip_bytes = round_up(C::shuffle * c_bytes, sm90::swizzle_align);
+  static constexpr int c_pitch = P::blk_n + pad_floats; // floats
+  static constexpr int e_pitch = P::blk_l + pad_floats;
+  static constexpr int partial_bytes = C::branches * P::blk_m * c_pitch * 4;
+  static constexpr int e_tile_bytes = P::blk_m * e_pitch * 4;
+  static constexpr int share_bytes = e_tile_bytes / C::groups;
+  static constexpr int staging_bytes =
+      larger(P::cls_k > 1 ? partial_bytes : 0, P::reduce != reduce_none ? e_tile_bytes : 0);
+  static constexpr int exchange_bytes = (P::cls_k - 1) * partial_bytes;
+  static constexpr int reduce_bytes = C::uses_dsm ? (C::groups - 1) * share_bytes : 0;
+  static constexpr int strip_at = ring_bytes;
+  static constexpr int staging_at = strip_at + strip_bytes;
+  static constexpr int exchange_at = staging_at + staging_bytes;
+  static constexpr int reduce_at = exchange_at + exchange_bytes;
+  static constexpr int barriers_at = reduce_at + reduce_bytes;
+  static constexpr int smem_bytes = barriers_at + barrier_bytes + sm90::swizzle_align;
+};
+
+// Workspace in global memory, zero between launches. For each group of cls_m blk_m rows:
+//   f32 tiles [cls_m][tiles_l] of e_tile_bytes, then a counter for each tile (and share, with
+//   dsm_l2)
+template <class P> struct workspace_map {
+  using C = plan_counts<P>;
+  static constexpr int shares = P::reduce == reduce_dsm_l2 ? C::groups : 1;
+  static constexpr int parts = P::reduce == reduce_l2 ? C::e_parts * C::groups : C::e_parts;
+  static constexpr long long counters_at =
+      (long long)P::cls_m * C::tiles_l * smem_map<P>::e_tile_bytes;
+  static constexpr long long row_group_bytes =
+      C::uses_l2 ? counters_at + round_up(P::cls_m * C::tiles_l * shares * 4, 128) : 0;
+};
+
+template <class P> struct check_plan {
+  using C = plan_counts<P>;
+  using S = smem_map<P>;
+  static constexpr bool is_tile(int tile, int extent) {
+    return tile % 16 == 0 && tile >= 16 && tile <= sm90::tile_most &&
+           (tile <= 64 || tile < 2 * round_up(extent, 16));
+  }
+  static_assert(is_tile(P::blk_m, P::m), "tile_limits: blk_m");
+  static_assert(is_tile(P::blk_n, P::n), "tile_limits: blk_n");
+  static_assert(is_tile(P::blk_k, P::k), "tile_limits: blk_k");
+  static_assert(is_tile(P::blk_l, P::l), "tile_limits: blk_l");
+
+  static_assert(is_power_of_two(P::cls_m) && is_power_of_two(P::cls_n) &&
+                    is_power_of_two(P::cls_k) && is_power_of_two(P::cls_l),
+                "cluster_size: dims are 1, 2, 4, 8 or 16");
+  static_assert(C::blocks <= sm90::max_cluster, "cluster_size: too many blocks");
+  static_assert(P::cls_l % P::cls_k == 0, "cluster_size: cls_k does not divide cls_l");
+  static_assert(P::cls_n * P::cls_k % P::cls_l == 0,
+                "cluster_size: cls_l does not divide cls_n cls_k");
+
+  static_assert(C::steps_k == 1 || (!is_spatial(P::loops, 'k') && innermost(P::loops) == 'k'),
+                "activation: k is not the innermost loop");
+
+  static constexpr bool needs_spatial_l = C::is_two_phase || P::exchange == recomputed;
+  static constexpr bool is_alone = P::cls_k == 1 && P::cls_l == 1;
+  static_assert(is_spatial(P::loops, 'l') == needs_spatial_l, "dependency: l and exchange");
+  static_assert(!C::is_two_phase || (is_spatial(P::loops, 'm') && is_spatial(P::loops, 'n') &&
+                                     !is_spatial(P::loops, 'k')),
+                "dependency: two phases need loops mnl|k");
+  static_assert(P::exchange != in_dsm || !is_alone, "dependency: exchange dsm has no peer");
+  static_assert(C::is_two_phase || P::exchange == in_dsm || is_alone,
+                "dependency: exchange needs cls_k = cls_l = 1");
+  static_assert(!C::is_two_phase || P::blk_m % P::cls_k == 0,
+                "dependency: blk_m not divisible by cls_k");
+  static_assert(P::gate == 0 || P::is_gated, "dependency: gate spatial is for gated_ffn");
+  static_assert(P::gate == 0 || (P::cls_k == 2 && !C::is_two_phase),
+                "dependency: gate spatial needs cls_k = 2");
+  static_assert(!C::uses_dsm || C::groups > 1, "dependency: nothing to reduce over dsm");
+  static_assert(C::groups == 1 || P::reduce != reduce_none, "dependency: groups need a reduce");
+  static_assert(C::e_parts == 1 || C::uses_l2, "dependency: clusters need a reduce in l2");
+  static_assert(!C::uses_l2 || C::e_parts > 1 || (C::groups > 1 && !C::uses_dsm),
+                "dependency: nothing to reduce in l2");
+  static_assert(!C::uses_dsm || P::blk_m % C::groups == 0,
+                "dependency: blk_m not divisible into shares");
+
+  static_assert(S::smem_bytes <= sm90::smem_bytes_per_block, "capacity: shared memory");
+  static_assert(ceil_div(C::branches * P::blk_m * P::blk_n, C::consumer_threads) <=
+                    accumulator_most,
+                "capacity: sums of C");
+  static_assert(ceil_div(P::blk_m * P::blk_l, C::consumer_threads) <= accumulator_most,
+                "capacity: sums of E");
+
+  static constexpr bool is_fused = P::exchange == in_smem || P::exchange == in_dsm;
+  static_assert(is_fused || P::exchange == recomputed, "skeleton_loops: exchange");
+  static_assert(is_named(P::loops, is_fused ? "mn|lk" : "mnl|k"), "skeleton_loops: loops");
+  static_assert(P::blk_m == 64 || P::blk_m == 128, "skeleton_tiles: blk_m");
+  static_assert(P::stages >= 2 && P::stages <= 8, "skeleton_tiles: stages");
+  static_assert(C::k_layers == 1 || C::branches * P::blk_n <= 192, "skeleton_tiles: blk_n");
+  static_assert(P::n % 8 == 0 && P::k % 8 == 0 && P::l % 8 == 0, "skeleton_alignment: n, k, l");
+
+  static constexpr int smem_bytes = S::smem_bytes;
+  static constexpr int threads = C::consumer_threads + sm90::warpgroup_threads;
+  static constexpr long long workspace_bytes = workspace_map<P>::row_group_bytes;
+};
+
+} // namespace skel
+
+#endif

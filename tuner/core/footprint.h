@@ -1,0 +1,36 @@
+/* Footprint: shared memory and registers of one block, region by region. One formula for legality,
+ * for the analyzer's placement, and (as a static_assert) for the skeletons. */
+#ifndef FPL_CORE_FOOTPRINT_H
+#define FPL_CORE_FOOTPRINT_H
+
+#include "tuner/core/tiling.h"
+
+enum {
+  FPL_SWIZZLE_ALIGN = 1024, /* bytes; alignment of a 128-byte-swizzled tile (PTX ISA, swizzling) */
+  FPL_PAD_FLOATS = 8,       /* f32 rows in shared memory are this much longer than the tile, so that
+                               the 8 rows a warp writes fall into different banks */
+  FPL_BARRIER_BYTES = 1024, /* mbarriers of a block */
+  FPL_ACCUMULATOR_MOST = 128 /* f32 sums per thread: what a consumer of 232 registers holds beside
+                                addresses (measured: no spills at 128) */
+};
+
+struct fpl_footprint {
+  int64_t stage_bytes;    /* one ring stage: max(A + B tiles, D tile) */
+  int64_t ring_bytes;     /* stages x stage_bytes */
+  int64_t strip_bytes;    /* C tiles kept, own and gathered */
+  int64_t staging_bytes;  /* f32 tile on its way to peers or to L2 */
+  int64_t exchange_bytes; /* partial C tiles received */
+  int64_t reduce_bytes;   /* partial E shares received */
+  int64_t e_bytes;        /* sums of E that wait in shared memory */
+  int64_t smem_bytes;     /* all, with barriers and alignment */
+  int64_t accumulators;   /* f32 sums per consumer thread, the larger of both products */
+  enum fpl_home e_home;   /* registers where they suffice, else shared memory */
+};
+
+/* Consumer threads of a block: 128 for each 64 rows, at least 128, at most 256. */
+int64_t fpl_consumer_threads(const struct fpl_schedule *s);
+
+void fpl_footprint_make(const struct fpl_tiling *t, const struct fpl_schedule *s,
+                        struct fpl_footprint *out);
+
+#endif
