@@ -4,12 +4,16 @@
 #   CUDA_HOME  CUDA toolkit; found by itself where it stands in the usual places. Without its headers
 #              the program still plans, emits CUDA and looks up.
 #   SAN=1      AddressSanitizer + UndefinedBehaviorSanitizer (use another BUILD)
+#   V=1        prints whole compiler commands
 
 BUILD ?= build
 SHELL := /bin/bash
+MAKEFLAGS += -j$(shell nproc)
+Q := $(if $(V),,@)
 CUDA_HOME ?= $(firstword $(patsubst %/include/cuda.h,%,$(wildcard \
   /usr/local/cuda/include/cuda.h /opt/cuda/include/cuda.h /usr/lib/cuda/include/cuda.h)))
-HAS_CUDA := $(if $(wildcard $(CUDA_HOME)/include/nvrtc.h),yes,)
+CUDA_HEADERS := cuda.h cupti.h cublasLt.h
+HAS_CUDA := $(if $(filter 3,$(words $(wildcard $(CUDA_HEADERS:%=$(CUDA_HOME)/include/%)))),yes,)
 VERSION := 0.1.0
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
@@ -43,106 +47,116 @@ help: ## this list
 .DEFAULT_GOAL := build
 
 .PHONY: build
-build: $(BUILD)/.setup-build ## the program, at $(BUILD)/fuseplan
-	@$(MAKE) --no-print-directory $(BUILD)/fuseplan
+build: $(BUILD)/fuseplan ## the program, at $(BUILD)/fuseplan
 
-# What a machine lacks is installed by tools/setup.sh, which says what it does.
+# What a machine lacks is installed by tools/setup.sh, which says what it does. One at a time.
 $(BUILD)/.setup-%: tools/setup.sh
 	@mkdir -p $(BUILD)
 	@tools/setup.sh $*
 	@touch $@
+$(BUILD)/.setup-test $(BUILD)/.setup-lint $(BUILD)/.setup-fuzz: | $(BUILD)/.setup-build
 
 $(BUILD)/fuseplan: $(CLI_OBJECTS) $(BUILD)/libfuseplan.a
-	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+	@echo "link $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libfuseplan.a: $(LIB_OBJECTS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 
 $(BUILD)/gen/skeleton_files.c: tools/embed-files.sh $(shell find codegen/skeletons -name '*.cu*')
 	@mkdir -p $(@D)
-	tools/embed-files.sh > $@.part && mv $@.part $@
+	$(Q)tools/embed-files.sh > $@.part && mv $@.part $@
 
 $(BUILD)/gen/migrations.c: tools/embed-sql.sh $(wildcard db/sql/*.sql)
 	@mkdir -p $(@D)
-	tools/embed-sql.sh $@ $(sort $(wildcard db/sql/*.sql))
+	$(Q)tools/embed-sql.sh $@ $(sort $(wildcard db/sql/*.sql))
 
-$(BUILD)/gen/%.o: $(BUILD)/gen/%.c
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c | $(BUILD)/.setup-build
+	@echo "cc $<"
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-$(BUILD)/obj/%.o: %.c
+$(BUILD)/obj/%.o: %.c | $(BUILD)/.setup-build
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_VERSION='"$(VERSION)"' -c -o $@ $<
+	@echo "cc $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_VERSION='"$(VERSION)"' -c -o $@ $<
 
-$(BUILD)/tests/%: tests/%.c $(BUILD)/libfuseplan.a
+$(BUILD)/tests/%: tests/%.c $(BUILD)/libfuseplan.a | $(BUILD)/.setup-test
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_BUILD='"$(BUILD)"' -o $@ $< $(BUILD)/libfuseplan.a \
-	  $(LIBS) -lcmocka
+	@echo "cc $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_BUILD='"$(BUILD)"' -o $@ $< \
+	  $(BUILD)/libfuseplan.a $(LIBS) -lcmocka
 
-$(BUILD)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(BUILD)/libfuseplan.a
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(BUILD)/obj/tuner/cli/opts.o \
+  $(BUILD)/libfuseplan.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $< tests/fuzz/driver.c $(BUILD)/libfuseplan.a $(LIBS)
+	@echo "cc $<"
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
 
 .PHONY: run
 run: build ## plan a real FFN: tune (on a GPU, else by model), store, look up
 	@tools/run.sh $(BUILD)
 
 .PHONY: test
-test: $(BUILD)/.setup-test ## all tests; the last line reads "N passed, N failed"
-	@$(MAKE) --no-print-directory check
+test: $(BUILD)/.setup-test check ## all tests; the last line reads "N passed, N failed"
 
 .PHONY: tests
 tests: build $(TESTS) $(FAKES) $(FUZZERS)
 
 .PHONY: check
-check: tests ## unit, property, golden, command-line, mutation and kernel-compile tests
-	@BUILD=$(BUILD) tests/run $(TESTS) tests/cli/*.bats tests/prop/mutation.sh
+check: tests ## unit, property, golden, mutation, fuzz-corpus, kernel-compile, command-line tests
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/run $(TESTS) tests/cli/*.bats \
+	  tests/prop/mutation.sh tests/fuzz/run.sh tests/gpu/compile.sh
 
 .PHONY: check-unit
-check-unit: tests ## unit and property tests alone
-	@BUILD=$(BUILD) tests/run $(TESTS)
+check-unit: tests ## unit and property tests and fuzz corpora alone
+	@BUILD=$(BUILD) tests/run $(TESTS) tests/fuzz/run.sh
+
+.PHONY: check-cli
+check-cli: tests ## the command-line tests alone
+	@BUILD=$(BUILD) tests/run tests/cli/*.bats
 
 .PHONY: check-san
-check-san: $(BUILD)/.setup-test ## unit tests under AddressSanitizer and UBSan
+check-san: ## unit tests and fuzz corpora under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=1 CFLAGS="-O1 -g" check-unit
 
 .PHONY: check-valgrind
-check-valgrind: $(BUILD)/.setup-test build ## the command line under valgrind
-	@BUILD=$(BUILD) tests/cli/valgrind.sh
+check-valgrind: build $(BUILD)/.setup-test ## the command line under valgrind
+	@BUILD=$(BUILD) tests/run tests/cli/valgrind.sh
 
 .PHONY: check-fuzz
 check-fuzz: tests ## each fuzz target over its corpus
-	@BUILD=$(BUILD) tests/fuzz/run.sh
+	@BUILD=$(BUILD) tests/run tests/fuzz/run.sh
 
 .PHONY: fuzz
-fuzz: $(BUILD)/.setup-test ## libFuzzer by hand: make fuzz T=yaml SECONDS=600
-	@BUILD=$(BUILD) tests/fuzz/live.sh $(T) $(or $(SECONDS),60)
+fuzz: build $(BUILD)/.setup-fuzz ## libFuzzer by hand: make fuzz T=yaml SECONDS=600
+	@BUILD=$(BUILD) tests/fuzz/live.sh "$(T)" $(or $(SECONDS),60)
 
 .PHONY: check-kernels
-check-kernels: tests ## nvcc with warnings as errors over the skeletons' selfchecks (no GPU)
-	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/gpu/compile.sh
+check-kernels: $(BUILD)/.setup-test ## nvcc with warnings as errors over selfchecks and golden .cu (no GPU)
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/run tests/gpu/compile.sh
 
 .PHONY: check-gpu
-check-gpu: ## on a GPU: verify candidates, sanitizers, planted faults
-	@BUILD=$(BUILD) tests/gpu/check.sh
+check-gpu: tests ## on a GPU: verify candidates, sanitizers, planted faults
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/gpu/check.sh
 
 .PHONY: golden-update
-golden-update: build ## rewrite the golden files; review the diff
+golden-update: tests ## rewrite the golden .cu files; review the diff
 	@BUILD=$(BUILD) tools/golden-update.sh
 
 .PHONY: lint
-lint: $(BUILD)/.setup-lint $(GENERATED) ## format, clang, clang-tidy, cppcheck, shellcheck, layers, headers, documents
-	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tools/lint.sh
+lint: $(BUILD)/.setup-lint ## format, clang, clang-tidy, cppcheck, shellcheck, layers, headers, documents
+	@CUDA_HOME=$(CUDA_HOME) tools/lint.sh
 
 .PHONY: ci
-ci: ## everything that needs no GPU
+ci: ## everything that needs no GPU; the last line is that of `make test`
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory check-san
-	@$(MAKE) --no-print-directory build check-valgrind check-fuzz check-kernels
+	@$(MAKE) --no-print-directory check-valgrind
 	@$(MAKE) --no-print-directory test
 
 .PHONY: clean
 clean: ## remove the build directory
 	rm -rf $(BUILD)
 
--include $(LIB_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d)
+-include $(LIB_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d)

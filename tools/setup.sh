@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Installs what a Debian machine lacks. usage: setup.sh build|test|lint
+# Installs what a Debian machine lacks. usage: setup.sh build|test|lint|fuzz
 set -euo pipefail
 
-build="gcc libc6-dev make pkg-config libsqlite3-dev libyaml-dev libjansson-dev libmd-dev"
-test="$build libcmocka-dev bats perl valgrind sqlite3 jq python3"
-lint="$build clang clang-format clang-tidy cppcheck shellcheck"
+build="gcc libc6-dev make libsqlite3-dev libyaml-dev libjansson-dev libmd-dev"
+test="$build g++ libcmocka-dev bats perl valgrind sqlite3 jq"
+lint="$build libcmocka-dev clang clang-format clang-tidy cppcheck shellcheck"
+fuzz="$build clang libclang-rt-14-dev"
 
 case "${1:-}" in
 build) wanted=$build ;;
 test) wanted=$test ;;
 lint) wanted=$lint ;;
+fuzz) wanted=$fuzz ;;
 *)
-  echo "usage: setup.sh build|test|lint" >&2
+  echo "usage: setup.sh build|test|lint|fuzz" >&2
   exit 2
   ;;
 esac

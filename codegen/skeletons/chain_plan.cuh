@@ -61,6 +61,7 @@ template <class P> struct plan_counts {
   static constexpr int shuffle = larger(1, P::cls_l / P::cls_k);
   static constexpr int groups = larger(1, P::cls_n *P::cls_k / P::cls_l);
   static constexpr int k_layers = is_split_gate ? 1 : P::cls_k;
+  static constexpr int steps_m = ceil_div(P::m, P::blk_m *P::cls_m);
   static constexpr int steps_n = ceil_div(P::n, P::blk_n *P::cls_n);
   static constexpr int steps_k = ceil_div(P::k, P::blk_k *k_layers);
   static constexpr int steps_l = ceil_div(P::l, P::blk_l *P::cls_l);
@@ -123,9 +124,54 @@ template <class P> struct workspace_map {
       C::uses_l2 ? counters_at + round_up(P::cls_m * C::tiles_l * shares * 4, 128) : 0;
 };
 
+// What a block of any plan of the space needs, as in tuner/core/footprint.c; a plan may be refused
+// for it before a rule says that no skeleton runs its loops. Equal to smem_map where one does.
+template <class P> struct plan_needs {
+  using C = plan_counts<P>;
+  using S = smem_map<P>;
+  static constexpr long long steps(char dim) {
+    return dim == 'm' ? C::steps_m : dim == 'n' ? C::steps_n : dim == 'k' ? C::steps_k : C::steps_l;
+  }
+  // Product of the steps of a and b among the temporal loops inside loop `outer`.
+  static constexpr long long steps_inside(char outer, char a, char b) {
+    long long product = 1;
+    bool is_temporal = false, is_inside = false;
+    for (const char *at = P::loops; *at; at++) {
+      if (is_inside && (*at == a || *at == b))
+        product *= steps(*at);
+      is_temporal = is_temporal || *at == '|';
+      is_inside = is_inside || (is_temporal && *at == outer);
+    }
+    return product;
+  }
+  static constexpr bool is_repeated(char dim) {
+    return !C::is_two_phase && !is_spatial(P::loops, dim) && steps(dim) > 1;
+  }
+  static constexpr long long c_kept = is_repeated('l') ? steps_inside('l', 'm', 'n') : 1;
+  static constexpr long long e_kept = is_repeated('n') ? steps_inside('n', 'm', 'l') : 1;
+  static constexpr long long stage_bytes =
+      round_up(larger(S::a_bytes + C::branches * S::b_bytes,
+                      S::d_bytes + (C::is_two_phase ? S::c_bytes : 0)),
+               sm90::swizzle_align);
+  static constexpr long long strip_bytes =
+      P::exchange == in_register || C::is_two_phase
+          ? 0
+          : (c_kept * C::shuffle * S::c_bytes + sm90::swizzle_align - 1) / sm90::swizzle_align *
+                sm90::swizzle_align;
+  static constexpr long long exchange_bytes = S::exchange_bytes / (C::is_two_phase ? P::cls_k : 1);
+  static constexpr int c_sums = ceil_div(C::branches * P::blk_m * P::blk_n, C::consumer_threads);
+  static constexpr int e_sums = ceil_div(P::blk_m * P::blk_l, C::consumer_threads);
+  static constexpr bool is_e_in_smem = e_kept > 1 && c_sums + e_kept *e_sums > accumulator_most;
+  static constexpr long long e_bytes = is_e_in_smem ? e_kept * P::blk_m * P::blk_l * 4 : 0;
+  static constexpr long long smem_bytes = P::stages * stage_bytes + strip_bytes + S::staging_bytes +
+                                          exchange_bytes + S::reduce_bytes + e_bytes +
+                                          barrier_bytes + sm90::swizzle_align;
+};
+
 template <class P> struct check_plan {
   using C = plan_counts<P>;
   using S = smem_map<P>;
+  using N = plan_needs<P>;
   static constexpr bool is_tile(int tile, int extent) {
     return tile % 16 == 0 && tile >= 16 && tile <= sm90::tile_most &&
            (tile <= 64 || tile < 2 * round_up(extent, 16));
@@ -168,12 +214,11 @@ template <class P> struct check_plan {
   static_assert(!C::uses_dsm || P::blk_m % C::groups == 0,
                 "dependency: blk_m not divisible into shares");
 
-  static_assert(S::smem_bytes <= sm90::smem_bytes_per_block, "capacity: shared memory");
-  static_assert(ceil_div(C::branches * P::blk_m * P::blk_n, C::consumer_threads) <=
-                    accumulator_most,
-                "capacity: sums of C");
-  static_assert(ceil_div(P::blk_m * P::blk_l, C::consumer_threads) <= accumulator_most,
-                "capacity: sums of E");
+  static_assert(N::smem_bytes <= sm90::smem_bytes_per_block, "capacity: shared memory");
+  static_assert(N::c_sums <= accumulator_most, "capacity: sums of C");
+  static_assert(N::e_sums <= accumulator_most, "capacity: sums of E");
+  static_assert(P::exchange != in_register || N::c_kept == 1,
+                "capacity: registers keep one C tile");
 
   static constexpr bool is_fused = P::exchange == in_smem || P::exchange == in_dsm;
   static_assert(is_fused || P::exchange == recomputed, "skeleton_loops: exchange");
@@ -183,6 +228,7 @@ template <class P> struct check_plan {
   static_assert(C::k_layers == 1 || C::branches * P::blk_n <= 192, "skeleton_tiles: blk_n");
   static_assert(P::n % 8 == 0 && P::k % 8 == 0 && P::l % 8 == 0, "skeleton_alignment: n, k, l");
 
+  static_assert(N::smem_bytes == S::smem_bytes);
   static constexpr int smem_bytes = S::smem_bytes;
   static constexpr int threads = C::consumer_threads + sm90::warpgroup_threads;
   static constexpr long long workspace_bytes = workspace_map<P>::row_group_bytes;

@@ -136,20 +136,22 @@ template <class P> struct chain {
     exchange_free = exchange_full + 1;
     reduce_full = exchange_free + 1;
     reduce_free = reduce_full + 1;
-    if (threadIdx.x == 0) {
-      for (int s = 0; s < P::stages; s++) {
-        ptx::mbarrier_init(pipe.full + s, 1);
-        ptx::mbarrier_init(pipe.empty + s, consumers);
-      }
-      for (int j = 0; j < C::shuffle; j++)
-        ptx::mbarrier_init(strip_full + j, 1);
+    const int lane = threadIdx.x;
+    if (lane < P::stages) {
+      ptx::mbarrier_init(pipe.full + lane, 1);
+      ptx::mbarrier_init(pipe.empty + lane, consumers);
+    }
+    if (lane < C::shuffle)
+      ptx::mbarrier_init(strip_full + lane, 1);
+    if (lane == 0) {
       ptx::mbarrier_init(strip_free, larger(1, C::shuffle - 1));
       ptx::mbarrier_init(exchange_full, 1);
       ptx::mbarrier_init(exchange_free, larger(1, P::cls_k - 1));
       ptx::mbarrier_init(reduce_full, 1);
       ptx::mbarrier_init(reduce_free, larger(1, C::groups - 1));
-      ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     }
+    if (lane < 32)
+      ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
   }
 
   // Copies a tile [columns / slab][rows][slab] whose corner is (row, column) of the matrix.
@@ -254,6 +256,14 @@ template <class P> struct chain {
     named_barrier<1, C::consumer_threads>();
   }
 
+  // Peers are served by the lanes of the first consumer warp, one each: a lone thread takes 0.2 us
+  // for every push or arrival (H200). f(q) for q = 1 .. n - 1.
+  template <class F> __device__ static void each_peer(int n, F f) {
+    const int q = threadIdx.x - sm90::warpgroup_threads + 1;
+    if (q >= 1 && q < n)
+      f(q);
+  }
+
   __device__ void release_stage(int t) const {
     if (is_warpgroup_leader())
       pipe.release(t);
@@ -316,14 +326,13 @@ template <class P> struct chain {
       });
     ptx::fence_proxy_async(ptx::space_shared);
     join();
-    if (is_leader()) {
+    if (is_leader())
       expect_bytes(exchange_full, S::exchange_bytes);
-      for (int q = 1; q < P::cls_k; q++) {
-        const int to = (ik + q) % P::cls_k, slot = (ik - to - 1 + P::cls_k) % P::cls_k;
-        push(smem + S::exchange_at + slot * S::partial_bytes, smem + S::staging_at,
-             S::partial_bytes, exchange_full, peer(im, in, to));
-      }
-    }
+    each_peer(P::cls_k, [&](int q) {
+      const int to = (ik + q) % P::cls_k, slot = (ik - to - 1 + P::cls_k) % P::cls_k;
+      push(smem + S::exchange_at + slot * S::partial_bytes, smem + S::staging_at, S::partial_bytes,
+           exchange_full, peer(im, in, to));
+    });
     wait_phase(exchange_full, turn & 1);
 #pragma unroll
     for (int b = 0; b < C::branches; b++)
@@ -342,9 +351,9 @@ template <class P> struct chain {
         }
       });
     join();
-    if (is_leader())
-      for (int q = 1; q < P::cls_k; q++)
-        arrive_remote(at_rank(exchange_free, peer(im, in, (ik + q) % P::cls_k)));
+    each_peer(P::cls_k, [&](int q) {
+      arrive_remote(at_rank(exchange_free, peer(im, in, (ik + q) % P::cls_k)));
+    });
   }
 
   __device__ static void activate_sums(float (&x)[P::blk_n / 2]) {
@@ -385,14 +394,12 @@ template <class P> struct chain {
 
   // dsm_shuffle: this block's C tile to the other blocks of its group.
   __device__ void send_c() {
-    if (!is_leader())
-      return;
-    for (int q = 1; q < C::shuffle; q++) {
+    each_peer(C::shuffle, [&](int q) {
       const int j = (own + q) % C::shuffle;
+      char *const tile = smem + S::strip_at + own * S::c_bytes;
       expect_bytes(strip_full + j, S::c_bytes);
-      push(smem + S::strip_at + own * S::c_bytes, smem + S::strip_at + own * S::c_bytes, S::c_bytes,
-           strip_full + own, peer(im, ir * C::shuffle + j, ik));
-    }
+      push(tile, tile, S::c_bytes, strip_full + own, peer(im, ir * C::shuffle + j, ik));
+    });
   }
 
   // GEMM1: E's sums of this block's l tile over the group's strip.
@@ -437,13 +444,16 @@ template <class P> struct chain {
   __device__ void store_rows(const unit &u, int first, int step_l, uint16_t *out, F f) const {
     for (int i = threadIdx.x - sm90::warpgroup_threads; i < rows * (P::blk_l / 4);
          i += C::consumer_threads) {
-      const int r = first + i / (P::blk_l / 4), col = i % (P::blk_l / 4) * 4;
-      const float4 x = f(r, col);
-      const int at_m = u.tile_m * P::blk_m + r, at_l = l_tile(step_l) * P::blk_l + col;
-      if (at_m < m && at_l < P::l)
-        *reinterpret_cast<uint2 *>(out + static_cast<int64_t>(at_m) * P::l + at_l) =
-            make_uint2(round_pair<P::is_bf16>(x.x, x.y), round_pair<P::is_bf16>(x.z, x.w));
+      store_piece(u, first, i, step_l, out, f(first + i / (P::blk_l / 4), i % (P::blk_l / 4) * 4));
     }
+  }
+  __device__ void store_piece(const unit &u, int first, int index, int step_l, uint16_t *out,
+                              float4 x) const {
+    const int r = first + index / (P::blk_l / 4), col = index % (P::blk_l / 4) * 4;
+    const int at_m = u.tile_m * P::blk_m + r, at_l = l_tile(step_l) * P::blk_l + col;
+    if (at_m < m && at_l < P::l)
+      *reinterpret_cast<uint2 *>(out + static_cast<int64_t>(at_m) * P::l + at_l) =
+          make_uint2(round_pair<P::is_bf16>(x.x, x.y), round_pair<P::is_bf16>(x.z, x.w));
   }
 
   __device__ static float4 &staged(float *staging, int r, int col) {
@@ -452,7 +462,7 @@ template <class P> struct chain {
 
   // Reduces and stores one E tile whose partial sums lie in `e`. `round` counts over the kernel.
   __device__ void finish_e(const unit &u, const float (&e)[P::blk_l / 2], int step_l,
-                           uint32_t round, uint16_t *out, char *workspace) {
+                           uint32_t round, bool is_last_round, uint16_t *out, char *workspace) {
     const bool is_empty = is_e_empty(u, step_l);
     if constexpr (P::reduce == reduce_none) {
       if (!is_empty)
@@ -471,7 +481,7 @@ template <class P> struct chain {
       ptx::fence_proxy_async(ptx::space_shared);
       join();
       if constexpr (C::uses_dsm)
-        reduce_scatter(u, step_l, round, out, staging);
+        reduce_scatter(u, step_l, round, is_last_round, out, staging);
       if (C::uses_l2 && !is_empty)
         add_in_l2(u, step_l, workspace, staging);
     }
@@ -479,18 +489,17 @@ template <class P> struct chain {
 
   // dsm_reduce_scatter: every group's block sends each peer its share of the rows and adds up its
   // own.
-  __device__ void reduce_scatter(const unit &u, int step_l, uint32_t round, uint16_t *out,
-                                 float *staging) {
+  __device__ void reduce_scatter(const unit &u, int step_l, uint32_t round, bool is_last_round,
+                                 uint16_t *out, float *staging) {
     constexpr int share_rows = P::blk_m / C::groups;
     char *const received = smem + S::reduce_at;
-    if (is_leader()) {
+    if (is_leader())
       expect_bytes(reduce_full, S::reduce_bytes);
-      for (int q = 1; q < C::groups; q++) {
-        const int to = (ir + q) % C::groups, slot = (ir - to - 1 + C::groups) % C::groups;
-        push(received + slot * S::share_bytes, smem + S::staging_at + to * S::share_bytes,
-             S::share_bytes, reduce_full, peer(im, to * C::shuffle + own, ik));
-      }
-    }
+    each_peer(C::groups, [&](int q) {
+      const int to = (ir + q) % C::groups, slot = (ir - to - 1 + C::groups) % C::groups;
+      push(received + slot * S::share_bytes, smem + S::staging_at + to * S::share_bytes,
+           S::share_bytes, reduce_full, peer(im, to * C::shuffle + own, ik));
+    });
     wait_phase(reduce_full, round & 1);
     const int first = ir * share_rows;
     auto sum = [&](int r, int col) {
@@ -517,9 +526,10 @@ template <class P> struct chain {
       store_rows<share_rows>(u, first, step_l, out, sum);
     }
     join();
-    if (is_leader())
-      for (int q = 1; q < C::groups; q++)
+    if (!is_last_round)
+      each_peer(C::groups, [&](int q) {
         arrive_remote(at_rank(reduce_free, peer(im, (ir + q) % C::groups * C::shuffle + own, ik)));
+      });
   }
 
   // Rows of an E tile that this block adds to the workspace: its share, or all.
@@ -584,25 +594,47 @@ template <class P> struct chain {
     }
   }
 
+  // Eight loads are in flight a thread: one at a time, a tile of 64 x 192 took 8 us (H200).
   __device__ void collect(const unit &u, int step_l, uint16_t *out, float *sums) const {
+    constexpr int in_flight = 8, pieces = added_rows * (P::blk_l / 4);
     ptx::fence_proxy_async();
-    store_rows<added_rows>(u, first_added(), step_l, out, [&](int r, int col) {
-      float4 *const at = &staged(sums, r, col);
-      const float4 x = __ldcg(at);
-      *at = make_float4(0.f, 0.f, 0.f, 0.f);
-      return x;
-    });
+    for (int begin = threadIdx.x - sm90::warpgroup_threads; begin < pieces;
+         begin += in_flight * C::consumer_threads) {
+      float4 x[in_flight];
+#pragma unroll
+      for (int i = 0; i < in_flight; i++)
+        if (begin + i * C::consumer_threads < pieces)
+          x[i] = __ldcg(piece(sums, begin + i * C::consumer_threads));
+#pragma unroll
+      for (int i = 0; i < in_flight; i++)
+        if (begin + i * C::consumer_threads < pieces) {
+          *piece(sums, begin + i * C::consumer_threads) = make_float4(0.f, 0.f, 0.f, 0.f);
+          store_piece(u, first_added(), begin + i * C::consumer_threads, step_l, out, x[i]);
+        }
+    }
+  }
+  __device__ float4 *piece(float *sums, int index) const {
+    return &staged(sums, first_added() + index / (P::blk_l / 4), index % (P::blk_l / 4) * 4);
+  }
+
+  // Every block of the cluster has started and set up its barriers.
+  __device__ static void meet_peers() {
+    if constexpr (C::blocks > 1)
+      ptx::barrier_cluster_wait();
   }
 
   __device__ void consume(uint16_t *out, char *workspace) {
     int t = 0;
     uint32_t turn = 0, round = 0;
-    for (int index = blockIdx.x / C::blocks; index < units();
-         index += gridDim.x / C::blocks, turn++) {
+    const int n_clusters = gridDim.x / C::blocks;
+    for (int index = blockIdx.x / C::blocks; index < units(); index += n_clusters, turn++) {
+      const bool is_last_unit = index + n_clusters >= units();
       const unit u = unit_at(index);
       {
         float c[C::branches][P::blk_n / 2];
         multiply_ab(c, t, k_tiles(u));
+        if (turn == 0)
+          meet_peers();
         if constexpr (P::cls_k > 1)
           all_exchange(c, turn, round);
         if (C::shuffle > 1 && turn > 0)
@@ -615,11 +647,12 @@ template <class P> struct chain {
       for (int step_l = u.l_begin; step_l < u.l_end; step_l++, round++) {
         float e[1][P::blk_l / 2];
         multiply_cd(u, e, t, step_l, turn);
-        finish_e(u, e[0], step_l, round, out, workspace);
+        finish_e(u, e[0], step_l, round, is_last_unit && step_l + 1 == u.l_end, out, workspace);
       }
       if constexpr (C::uses_l2)
         settle_l2(u, out, workspace);
-      leave_strip(turn);
+      if (C::shuffle > 1 && !is_last_unit)
+        leave_strip(turn);
     }
   }
 
@@ -628,9 +661,9 @@ template <class P> struct chain {
     for (int q = 1; q < C::shuffle; q++)
       wait_phase(strip_full + (own + q) % C::shuffle, turn & 1);
     join();
-    if (is_leader())
-      for (int q = 1; q < C::shuffle; q++)
-        arrive_remote(at_rank(strip_free, peer(im, ir * C::shuffle + (own + q) % C::shuffle, ik)));
+    each_peer(C::shuffle, [&](int q) {
+      arrive_remote(at_rank(strip_free, peer(im, ir * C::shuffle + (own + q) % C::shuffle, ik)));
+    });
   }
 
   __device__ static void run(const tensor_map *map_a, const tensor_map *map_b,
@@ -643,18 +676,16 @@ template <class P> struct chain {
       prefetch_map(map_b);
       prefetch_map(map_d);
     }
-    if constexpr (C::blocks > 1) {
-      ptx::barrier_cluster_arrive();
-      ptx::barrier_cluster_wait();
-    } else {
-      __syncthreads();
-    }
+    if constexpr (C::blocks > 1)
+      ptx::barrier_cluster_arrive(); // waited for before the first access to a peer
+    __syncthreads();
     if (threadIdx.x < sm90::warpgroup_threads) {
       if constexpr (consumers == 2)
         registers_lower<40>();
       if (threadIdx.x % 32 == 0 && threadIdx.x / 32 < producer_warps)
         self.produce(map_a, map_b, map_d);
       __syncwarp();
+      meet_peers();
     } else {
       if constexpr (consumers == 2)
         registers_raise<232>();

@@ -15,10 +15,10 @@ template <activation act> __device__ inline float activate(float x) {
   if constexpr (act == activation::relu)
     return fmaxf(x, 0.f);
   if constexpr (act == activation::silu)
-    return x / (1.f + __expf(-x));
+    return __fdividef(x, 1.f + __expf(-x));
   if constexpr (act == activation::gelu) { // tanh form; tanh(u) = 1 - 2 / (1 + exp(2 u))
     const float u = 0.7978845608f * (x + 0.044715f * x * x * x);
-    return x * (1.f - 1.f / (1.f + __expf(2.f * u)));
+    return x * (1.f - __fdividef(1.f, 1.f + __expf(2.f * u)));
   }
   return x;
 }
