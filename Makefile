@@ -38,6 +38,7 @@ CLI_OBJECTS := $(CLI_SOURCES:%.c=$(BUILD)/obj/%.o)
 CUDA_INCLUDE := $(if $(HAS_CUDA),-isystem $(CUDA_HOME)/include)
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/t_*.c tests/prop/p_*.c))
 FAKES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fakes/*.c))
+GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/gpu/*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: help
@@ -101,7 +102,7 @@ run: build ## plan a real FFN: tune (on a GPU, else by model), store, look up
 test: $(BUILD)/.setup-test check ## all tests; the last line reads "N passed, N failed"
 
 .PHONY: tests
-tests: build $(TESTS) $(FAKES) $(FUZZERS)
+tests: build $(TESTS) $(FAKES) $(FUZZERS) $(GPU_TESTS)
 
 .PHONY: check
 check: tests ## unit, property, golden, mutation, fuzz-corpus, kernel-compile, command-line tests
@@ -159,4 +160,4 @@ ci: ## everything that needs no GPU; the last line is that of `make test`
 clean: ## remove the build directory
 	rm -rf $(BUILD)
 
--include $(LIB_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d)
+-include $(LIB_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d) $(GPU_TESTS:=.d)

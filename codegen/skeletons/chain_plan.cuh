@@ -70,17 +70,22 @@ template <class P> struct plan_counts {
   static constexpr int tiles_l = ceil_div(P::l, P::blk_l);
   static constexpr bool is_two_phase = P::exchange == in_l2 || P::exchange == in_hbm;
   static constexpr int e_parts = !is_two_phase && is_spatial(P::loops, 'n') ? steps_n : 1;
+  // E tiles that a block finishes in one unit.
+  static constexpr long long e_rounds = is_two_phase
+                                            ? 1
+                                            : (is_spatial(P::loops, 'm') ? 1ll : steps_m) *
+                                                  (is_spatial(P::loops, 'l') ? 1ll : steps_l);
   static constexpr bool uses_dsm = P::reduce == reduce_dsm || P::reduce == reduce_dsm_l2;
   static constexpr bool uses_l2 = P::reduce == reduce_l2 || P::reduce == reduce_dsm_l2;
   static constexpr int consumer_threads = P::blk_m > 64 ? 256 : 128;
 };
 
 // Shared memory of one block, regions in this order; as in tuner/core/footprint.c.
-//   ring      [stages] of A [blk_k / slab][blk_m][slab] and B [branches][blk_k /
-//   slab][blk_n][slab],
+//   ring      [stages] of A [blk_k / slab][blk_m][slab] and B [branches][blk_k / slab][blk_n][slab],
 //             or of D [blk_n / slab][blk_l][slab]; 2-byte elements, swizzled at the slab's width
 //   strip     C [shuffle][blk_n / slab][blk_m][slab], 2-byte elements, swizzled
 //   staging   f32 [branches][blk_m][blk_n + pad] on its way to peers, or E [blk_m][blk_l + pad]
+//             (in the ring where a unit has one E tile)
 //   exchange  partial C received: [cls_k - 1] like staging
 //   reduce    partial E shares received: [groups - 1][blk_m / groups][blk_l + pad] f32
 //   barriers
@@ -99,12 +104,17 @@ template <class P> struct smem_map {
   static constexpr int partial_bytes = C::branches * P::blk_m * c_pitch * 4;
   static constexpr int e_tile_bytes = P::blk_m * e_pitch * 4;
   static constexpr int share_bytes = e_tile_bytes / C::groups;
+  // A unit's only E tile is staged in the ring: all its stages have been read by then.
+  static constexpr bool is_e_in_ring =
+      P::reduce != reduce_none && C::e_rounds == 1 && e_tile_bytes <= ring_bytes;
   static constexpr int staging_bytes =
-      larger(P::cls_k > 1 ? partial_bytes : 0, P::reduce != reduce_none ? e_tile_bytes : 0);
+      larger(P::cls_k > 1 ? partial_bytes : 0,
+             P::reduce != reduce_none && !is_e_in_ring ? e_tile_bytes : 0);
   static constexpr int exchange_bytes = (P::cls_k - 1) * partial_bytes;
   static constexpr int reduce_bytes = C::uses_dsm ? (C::groups - 1) * share_bytes : 0;
   static constexpr int strip_at = ring_bytes;
   static constexpr int staging_at = strip_at + strip_bytes;
+  static constexpr int e_staging_at = is_e_in_ring ? 0 : staging_at;
   static constexpr int exchange_at = staging_at + staging_bytes;
   static constexpr int reduce_at = exchange_at + exchange_bytes;
   static constexpr int barriers_at = reduce_at + reduce_bytes;
@@ -112,8 +122,7 @@ template <class P> struct smem_map {
 };
 
 // Workspace in global memory, zero between launches. For each group of cls_m blk_m rows:
-//   f32 tiles [cls_m][tiles_l] of e_tile_bytes, then a counter for each tile (and share, with
-//   dsm_l2)
+//   f32 tiles [cls_m][tiles_l] of e_tile_bytes, then a counter for each tile (and share: dsm_l2)
 template <class P> struct workspace_map {
   using C = plan_counts<P>;
   static constexpr int shares = P::reduce == reduce_dsm_l2 ? C::groups : 1;
@@ -163,7 +172,12 @@ template <class P> struct plan_needs {
   static constexpr int e_sums = ceil_div(P::blk_m * P::blk_l, C::consumer_threads);
   static constexpr bool is_e_in_smem = e_kept > 1 && c_sums + e_kept *e_sums > accumulator_most;
   static constexpr long long e_bytes = is_e_in_smem ? e_kept * P::blk_m * P::blk_l * 4 : 0;
-  static constexpr long long smem_bytes = P::stages * stage_bytes + strip_bytes + S::staging_bytes +
+  static constexpr bool is_e_in_ring =
+      P::reduce != reduce_none && C::e_rounds == 1 && S::e_tile_bytes <= P::stages * stage_bytes;
+  static constexpr int staging_bytes =
+      larger(P::cls_k > 1 ? S::partial_bytes : 0,
+             P::reduce != reduce_none && !is_e_in_ring ? S::e_tile_bytes : 0);
+  static constexpr long long smem_bytes = P::stages * stage_bytes + strip_bytes + staging_bytes +
                                           exchange_bytes + S::reduce_bytes + e_bytes +
                                           barrier_bytes + sm90::swizzle_align;
 };

@@ -13,14 +13,14 @@
 // 64 rows each. D's tiles are in flight while C is still being made: the ring knows no boundary
 // between the products.
 //
-// Barriers beside the ring (each peer-to-peer, none spans the cluster):
-//   exchange_full   own arrival + bytes of cls_k - 1 partial tiles      exchange_free  cls_k - 1
-//   peers strip_full[j]   own arrival + bytes of C tile j of the group        strip_free shuffle -
-//   1 peers reduce_full     own arrival + bytes of groups - 1 shares            reduce_free groups
-//   - 1 peers
+// Barriers beside the ring, each between peers, none spans the cluster:
+//   exchange_full  own arrival + bytes of cls_k - 1 partial tiles  exchange_free  cls_k - 1 arrivals
+//   strip_full[j]  own arrival + bytes of C tile j of the group    strip_free     shuffle - 1
+//   reduce_full    own arrival + bytes of groups - 1 shares        reduce_free    groups - 1
+//   ring_free      own arrival: the E tile staged in the ring has left it, the next unit may load
 // A *_free barrier counts the peers that have read what this block sent; the block waits for it
-// before it writes those buffers (or their sources) again. exchange_*, strip_* turn once a unit,
-// reduce_* once a round.
+// before it writes those buffers (or their sources) again. exchange_*, strip_*, ring_free turn once
+// a unit, reduce_* once a round.
 //
 // Registers: producers 40, consumers 232 where two warpgroups consume; one consumer needs no
 // change.
@@ -34,6 +34,8 @@
 #include "codegen/skeletons/ptx/wgmma.cuh"
 
 namespace skel {
+
+constexpr int prefetch_bytes = 96 << 10; // a block brings into L2 beyond its ring
 
 // Address of an element inside a tile [columns / slab][rows][slab] swizzled at the slab's width:
 // 16-byte pieces of a row are exchanged by the row's number. Source: PTX ISA, "Swizzling modes".
@@ -63,7 +65,8 @@ template <class P> struct chain {
   int im, in, ik, il, ir, own; // own: tile of the group's strip that this block makes
   char *smem;
   ring<P::stages> pipe;
-  uint64_t *strip_full, *strip_free, *exchange_full, *exchange_free, *reduce_full, *reduce_free;
+  uint64_t *strip_full, *strip_free, *exchange_full, *exchange_free, *reduce_full, *reduce_free,
+      *ring_free;
   int m;
 
   // The part of the problem a unit is.
@@ -136,86 +139,122 @@ template <class P> struct chain {
     exchange_free = exchange_full + 1;
     reduce_full = exchange_free + 1;
     reduce_free = reduce_full + 1;
-    const int lane = threadIdx.x;
-    if (lane < P::stages) {
-      ptx::mbarrier_init(pipe.full + lane, 1);
-      ptx::mbarrier_init(pipe.empty + lane, consumers);
-    }
-    if (lane < C::shuffle)
-      ptx::mbarrier_init(strip_full + lane, 1);
-    if (lane == 0) {
+    ring_free = reduce_free + 1;
+    if (threadIdx.x == 0) {
+      for (int s = 0; s < P::stages; s++) {
+        ptx::mbarrier_init(pipe.full + s, 1);
+        ptx::mbarrier_init(pipe.empty + s, consumers);
+      }
+      for (int j = 0; j < C::shuffle; j++)
+        ptx::mbarrier_init(strip_full + j, 1);
       ptx::mbarrier_init(strip_free, larger(1, C::shuffle - 1));
       ptx::mbarrier_init(exchange_full, 1);
       ptx::mbarrier_init(exchange_free, larger(1, P::cls_k - 1));
       ptx::mbarrier_init(reduce_full, 1);
       ptx::mbarrier_init(reduce_free, larger(1, C::groups - 1));
-    }
-    if (lane < 32)
+      ptx::mbarrier_init(ring_free, 1);
       ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    }
   }
 
-  // Copies a tile [columns / slab][rows][slab] whose corner is (row, column) of the matrix.
+  // Where a copy goes: into a stage, counted on its barrier, or (stage NULL) no further than L2.
+  struct target {
+    char *stage;
+    uint64_t *full;
+  };
+
+  // Copies a tile [columns / slab][rows][slab] whose corner is (row, column) of the matrix to byte
+  // `at` of the target.
   template <int columns, int tile_rows, bool is_one_copy>
-  __device__ static void copy_tile(char *to, const tensor_map *map, int row, int column,
-                                   uint64_t *full) {
+  __device__ static void copy_tile(const target &to, int at, const tensor_map *map, int row,
+                                   int column) {
     constexpr int slab = slab_columns(columns);
     if constexpr (is_one_copy && columns > slab) {
-      const int32_t at[3] = {0, row, column / slab};
-      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, to, map, at, full);
+      const int32_t corner[3] = {0, row, column / slab};
+      if (to.stage)
+        ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, to.stage + at, map, corner,
+                                  to.full);
+      else
+        prefetch_tile(map, corner);
     } else {
 #pragma unroll
       for (int s = 0; s < columns / slab; s++) {
-        const int32_t at[2] = {column + s * slab, row};
-        ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global,
-                                  to + s * tile_rows * slab * 2, map, at, full);
+        const int32_t corner[2] = {column + s * slab, row};
+        if (to.stage)
+          ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global,
+                                    to.stage + at + s * tile_rows * slab * 2, map, corner, to.full);
+        else
+          prefetch_tile(map, corner);
       }
     }
   }
 
+  // The stages of a unit: its k tiles, then for each l step that is not empty the tiles of the
+  // strip. Stages that wait for a free slot are brought into L2 meanwhile, `ahead` of them: HBM's
+  // latency then lies behind the ring, not in it.
   __device__ void produce(const tensor_map *map_a, const tensor_map *map_b,
                           const tensor_map *map_d) {
+    constexpr int ahead = larger(1, prefetch_bytes / S::stage_bytes);
     const int warp = threadIdx.x / 32;
-    int begin = 0; // stage number of the first stage of what follows
-    for (int index = blockIdx.x / C::blocks; index < units(); index += gridDim.x / C::blocks) {
+    int begin = 0; // number of the unit's first stage, counted over the kernel
+    uint32_t turn = 0;
+    for (int index = blockIdx.x / C::blocks; index < units();
+         index += gridDim.x / C::blocks, turn++) {
       const unit u = unit_at(index);
-      const int n_k = k_tiles(u);
-      for (int i = (warp - begin) & (producer_warps - 1); i < n_k; i += producer_warps)
-        load_ab(u, i, begin + i, map_a, map_b);
-      begin += n_k;
-      const int n_strip = strip_tiles(u);
-      for (int step_l = u.l_begin; step_l < u.l_end; step_l++) {
-        if (is_e_empty(u, step_l))
-          continue;
-        for (int i = (warp - begin) & (producer_warps - 1); i < n_strip; i += producer_warps)
-          load_d(u, step_l, strip_order(i, n_strip), begin + i, map_d);
-        begin += n_strip;
+      const int n_k = k_tiles(u), n_strip = strip_tiles(u);
+      const int n_stages = n_k + l_steps(u) * n_strip;
+      const int first = (warp - begin) & (producer_warps - 1);
+      int fetched = first;
+      if (S::is_e_in_ring && turn > 0)
+        wait_phase(ring_free, (turn - 1) & 1);
+      for (int i = first; i < n_stages; i += producer_warps) {
+        const int t = begin + i;
+        if (t >= P::stages)
+          for (; fetched < min(i + ahead, n_stages); fetched += producer_warps)
+            if (fetched > i)
+              copy_stage(u, fetched, n_k, n_strip, {nullptr, nullptr}, map_a, map_b, map_d);
+        pipe.wait_empty(t);
+        uint64_t *const full = pipe.full + t % P::stages;
+        expect_bytes(full, i < n_k ? stage_tx_ab : S::d_bytes);
+        copy_stage(u, i, n_k, n_strip, {smem + t % P::stages * S::stage_bytes, full}, map_a, map_b,
+                   map_d);
       }
+      begin += n_stages;
     }
   }
 
-  __device__ void load_ab(const unit &u, int i, int t, const tensor_map *map_a,
-                          const tensor_map *map_b) {
-    char *const stage = smem + t % P::stages * S::stage_bytes;
-    uint64_t *const full = pipe.full + t % P::stages;
+  // l steps of a unit in which this block has an E tile: the first ones.
+  __device__ int l_steps(const unit &u) const {
+    const int all = (C::tiles_l - il + P::cls_l - 1) / P::cls_l;
+    return u.is_m_empty ? 0 : max(0, min(all, u.l_end) - u.l_begin);
+  }
+
+  __device__ void copy_stage(const unit &u, int i, int n_k, int n_strip, const target &to,
+                             const tensor_map *map_a, const tensor_map *map_b,
+                             const tensor_map *map_d) const {
+    if (i < n_k) {
+      copy_ab(u, i, to, map_a, map_b);
+      return;
+    }
+    const int d = i - n_k;
+    const bool is_full = n_strip == C::shuffle; // the usual case divides by a constant
+    const int step_l = u.l_begin + (is_full ? d / C::shuffle : d / n_strip);
+    const int j = strip_order(is_full ? d % C::shuffle : d % n_strip, n_strip);
+    copy_tile<P::blk_n, P::blk_l, is_one_copy_n>(to, 0, map_d, l_tile(step_l) * P::blk_l,
+                                                 (u.step_n * P::cls_n + ir * C::shuffle + j) *
+                                                     P::blk_n);
+  }
+
+  __device__ void copy_ab(const unit &u, int i, const target &to, const tensor_map *map_a,
+                          const tensor_map *map_b) const {
     const int k_at = (C::is_split_gate ? i : i * C::k_layers + ik) * P::blk_k;
-    pipe.wait_empty(t);
-    expect_bytes(full, stage_tx_ab);
-    copy_tile<P::blk_k, P::blk_m, is_one_copy_k>(stage, map_a, u.tile_m * P::blk_m, k_at, full);
+    copy_tile<P::blk_k, P::blk_m, is_one_copy_k>(to, 0, map_a, u.tile_m * P::blk_m, k_at);
 #pragma unroll
     for (int b = 0; b < C::branches; b++) {
       const int branch = C::is_split_gate ? ik : b;
-      copy_tile<P::blk_k, P::blk_n, is_one_copy_k>(stage + S::a_bytes + b * S::b_bytes, map_b,
-                                                   branch * P::n + u.tile_n * P::blk_n, k_at, full);
+      copy_tile<P::blk_k, P::blk_n, is_one_copy_k>(to, S::a_bytes + b * S::b_bytes, map_b,
+                                                   branch * P::n + u.tile_n * P::blk_n, k_at);
     }
-  }
-
-  __device__ void load_d(const unit &u, int step_l, int j, int t, const tensor_map *map_d) {
-    uint64_t *const full = pipe.full + t % P::stages;
-    const int n_at = (u.step_n * P::cls_n + ir * C::shuffle + j) * P::blk_n;
-    pipe.wait_empty(t);
-    expect_bytes(full, S::d_bytes);
-    copy_tile<P::blk_n, P::blk_l, is_one_copy_n>(smem + t % P::stages * S::stage_bytes, map_d,
-                                                 l_tile(step_l) * P::blk_l, n_at, full);
   }
 
   // One stage of a product: sums[branches] += A tile . B tiles^T over `depth` elements.
@@ -469,7 +508,7 @@ template <class P> struct chain {
         store_sums(u, e, step_l, out);
       return;
     } else {
-      float *const staging = reinterpret_cast<float *>(smem + S::staging_at);
+      float *const staging = reinterpret_cast<float *>(smem + S::e_staging_at);
       if (C::uses_dsm && round > 0)
         wait_phase(reduce_free, (round - 1) & 1);
       if (C::uses_l2 && is_leader())
@@ -497,7 +536,7 @@ template <class P> struct chain {
       expect_bytes(reduce_full, S::reduce_bytes);
     each_peer(C::groups, [&](int q) {
       const int to = (ir + q) % C::groups, slot = (ir - to - 1 + C::groups) % C::groups;
-      push(received + slot * S::share_bytes, smem + S::staging_at + to * S::share_bytes,
+      push(received + slot * S::share_bytes, smem + S::e_staging_at + to * S::share_bytes,
            S::share_bytes, reduce_full, peer(im, to * C::shuffle + own, ik));
     });
     wait_phase(reduce_full, round & 1);
@@ -594,9 +633,9 @@ template <class P> struct chain {
     }
   }
 
-  // Eight loads are in flight a thread: one at a time, a tile of 64 x 192 took 8 us (H200).
+  // Many loads are in flight a thread: one at a time, a tile of 64 x 192 took 8 us (H200).
   __device__ void collect(const unit &u, int step_l, uint16_t *out, float *sums) const {
-    constexpr int in_flight = 8, pieces = added_rows * (P::blk_l / 4);
+    constexpr int in_flight = 12, pieces = added_rows * (P::blk_l / 4);
     ptx::fence_proxy_async();
     for (int begin = threadIdx.x - sm90::warpgroup_threads; begin < pieces;
          begin += in_flight * C::consumer_threads) {
@@ -651,9 +690,20 @@ template <class P> struct chain {
       }
       if constexpr (C::uses_l2)
         settle_l2(u, out, workspace);
+      if (S::is_e_in_ring && !is_last_unit)
+        leave_ring(round - 1);
       if (C::shuffle > 1 && !is_last_unit)
         leave_strip(turn);
     }
+  }
+
+  // The staged E tile has left the ring: tells the producers.
+  __device__ void leave_ring(uint32_t round) const {
+    if constexpr (C::uses_dsm)
+      wait_phase(reduce_free, round & 1);
+    join();
+    if (is_leader())
+      ptx::mbarrier_arrive(ring_free);
   }
 
   // The unit's strip has been read: tells the blocks that sent its tiles.

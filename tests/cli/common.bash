@@ -20,7 +20,6 @@ expect() { # CODE ARGUMENTS...
   [ "$status" -eq "$code" ] || {
     echo "exit $status, not $code: fuseplan $*"
     echo "stdout: $output"
-    # shellcheck disable=SC2154 # set by run
     echo "stderr: $stderr"
     return 1
   }
@@ -28,7 +27,6 @@ expect() { # CODE ARGUMENTS...
 
 # stderr is one line that begins with "fuseplan: "; a usage error may add where to find help.
 one_line_error() {
-  # shellcheck disable=SC2154
   [ "${#stderr_lines[@]}" -eq 1 ] ||
     [[ ${#stderr_lines[@]} -eq 2 && ${stderr_lines[1]} == "see 'fuseplan"* ]]
   [[ ${stderr_lines[0]} == 'fuseplan: '* ]]

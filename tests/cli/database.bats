@@ -152,8 +152,8 @@ load common
   small_database
   {
     echo 'begin immediate; select 1;'
-    sleep 30
-  } | sqlite3 "$FUSEPLAN_DB" 3>&- &
+    exec sleep 30
+  } 3>&- | sqlite3 "$FUSEPLAN_DB" 3>&- &
   sleep 1
   expect 0 lookup "${G1[@]}"
   expect 4 tune profiles/workloads/paper.yaml --only G1 --device h200 --measure model --top-k 1

@@ -28,6 +28,7 @@ run_example() {
 }
 
 @test "the examples of README.md" {
+  # shellcheck disable=SC2016 # the backquotes of a code block
   mapfile -t examples < <(sed -n '/^```sh$/,/^```$/p' README.md | sed ':a;/\\$/{N;s/\\\n *//;ba}' |
     grep '^build/fuseplan ')
   [ "${#examples[@]}" -ge 5 ]

@@ -49,7 +49,7 @@ interrupted() { # SIGNAL CODE
     "$fuseplan" tune profiles/workloads/llm_ffn.yaml --device h200 --measure model --top-k 1
   [ "$status" -eq "$2" ]
   [[ $stderr == *interrupted* ]]
-  [ "$(sqlite3 "$FUSEPLAN_DB" 'select state from run')" = interrupted ]
+  [ "$(sqlite3 "$FUSEPLAN_DB" 'select state from runs')" = interrupted ]
   [ "$(sqlite3 "$FUSEPLAN_DB" 'pragma integrity_check')" = ok ]
 }
 

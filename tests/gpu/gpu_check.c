@@ -16,13 +16,14 @@
 
 #define CUBIN_DIR GPU_DIR "/cubins"
 
-enum { PAPER_EACH = 6, RANKED_OF_THEM = 4, ODD_EACH = 4, N_RANKED = 48, CHECKS_MOST = 40 };
+enum { N_RANKED = 96, CHECKS_MOST = 40 };
 
 /* One problem with its candidates. */
 struct check {
   const char *label;
   struct fpl_problem problem;
-  struct fpl_result results[PAPER_EACH];
+  int n_wanted;
+  struct fpl_result results[GPU_PICKS_MOST];
   int n;
 };
 
@@ -46,11 +47,11 @@ static void tell_skipped(const char *label, const char *reason) {
   printf("ok %d - %s # SKIP %s\n", run.n_told, label, reason);
 }
 
-static struct check *add_check(const char *label, const struct fpl_problem *p) {
+static void add_check(const char *label, const struct fpl_problem *p, int n_wanted) {
   struct check *const check = &run.checks[run.n_checks++];
   check->label = label;
   check->problem = *p;
-  return check;
+  check->n_wanted = n_wanted;
 }
 
 static enum fpl_status list_paper(struct fpl_err *err) {
@@ -61,17 +62,18 @@ static enum fpl_status list_paper(struct fpl_err *err) {
       &run.place.arena, "profiles/workloads/paper.yaml", &all, &n, &budget_us, err);
   for (size_t i = 0; status == FPL_OK && i < n; i++)
     if (all[i].problem.kind != FPL_KIND_CONV_CHAIN && run.n_checks < CHECKS_MOST)
-      add_check(all[i].id, &all[i].problem);
+      add_check(all[i].id, &all[i].problem, 6);
   return status;
 }
 
-/* Rows that fill no tile, and for the gated problem no extent that fills one. */
+/* Rows that fill no tile, and other extents that fill none. The chain is narrow enough for kernels
+ * that reduce nothing, and has candidates of all families. */
 static void list_odd(void) {
   static const struct {
     const char *label;
     struct fpl_problem problem;
   } odd[] = {
-#define CHAIN(rows) FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, rows, 512, 256, 256, {0}
+#define CHAIN(rows) FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, rows, 232, 264, 328, {0}
 #define GATED(rows)                                                                                \
   FPL_KIND_GATED_FFN, FPL_DTYPE_BF16, FPL_ACT_SILU, rows, 520, 264, 136, {                         \
     0                                                                                              \
@@ -84,11 +86,12 @@ static void list_odd(void) {
 #undef GATED
   };
   for (size_t i = 0; i < sizeof odd / sizeof *odd && run.n_checks < CHECKS_MOST; i++)
-    add_check(odd[i].label, &odd[i].problem);
+    add_check(odd[i].label, &odd[i].problem,
+              odd[i].problem.kind == FPL_KIND_GEMM_CHAIN ? GPU_PICKS_MOST : 6);
 }
 
 /* The model's best of several families, then the others, then any. */
-static void choose(struct check *check, int n_wanted, int n_ranked_of_them) {
+static void choose(struct check *check) {
   static struct fpl_ranked ranked[N_RANKED];
   const struct fpl_rank_options options = {.stages_variants = 1,
                                            .diversity = FPL_RANK_DIVERSITY_MOST};
@@ -97,8 +100,8 @@ static void choose(struct check *check, int n_wanted, int n_ranked_of_them) {
   const int n =
       fpl_rank(&check->problem, &run.place.device, &cost, N_RANKED, &options, ranked, NULL);
   for (int i = 0; i < n; i++)
-    gpu_pick(&picks, &ranked[i].schedule, true, n_ranked_of_them);
-  gpu_pick_drawn(&picks, &check->problem, &run.place.device, n_wanted, true);
+    gpu_pick(&picks, &ranked[i].schedule, true, check->n_wanted - 2);
+  gpu_pick_drawn(&picks, &check->problem, &run.place.device, check->n_wanted, true);
   check->n = picks.n;
   for (int i = 0; i < picks.n; i++)
     check->results[i].schedule = picks.schedules[i];
@@ -107,7 +110,7 @@ static void choose(struct check *check, int n_wanted, int n_ranked_of_them) {
 /* Compiles all texts at once, into the cache: the port then builds problem by problem from there.
  */
 static enum fpl_status warm_cache(struct fpl_err *err) {
-  enum { ITEMS_MOST = CHECKS_MOST * PAPER_EACH };
+  enum { ITEMS_MOST = CHECKS_MOST * GPU_PICKS_MOST };
   static struct fpl_build_item items[ITEMS_MOST];
   static struct fpl_text texts[ITEMS_MOST];
   int n = 0;
@@ -278,10 +281,8 @@ static void skip_all(const char *reason) {
 
 static void run_all(void) {
   struct fpl_err err = {0};
-  for (int c = 0; c < run.n_checks; c++) {
-    const bool is_paper = run.checks[c].problem.m == 128;
-    choose(&run.checks[c], is_paper ? PAPER_EACH : ODD_EACH, RANKED_OF_THEM);
-  }
+  for (int c = 0; c < run.n_checks; c++)
+    choose(&run.checks[c]);
   const double started_us = fpl_now_us();
   if (warm_cache(&err) != FPL_OK || fpl_dir_make(CUBIN_DIR, &err) != FPL_OK) {
     tell(false, "candidates", "are built", err.text);

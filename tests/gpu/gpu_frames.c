@@ -15,10 +15,10 @@ static const struct {
   const char *name;
   struct fpl_problem problem;
 } files[] = {
-    {"chain", {FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 72, 256, 128, 128, {0}}},
+    {"chain", {FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 72, 120, 136, 104, {0}}},
     {"gated", {FPL_KIND_GATED_FFN, FPL_DTYPE_BF16, FPL_ACT_SILU, 40, 264, 136, 128, {0}}},
 };
-enum { N_FILES = sizeof files / sizeof *files, KERNELS_EACH = 8 };
+enum { N_FILES = sizeof files / sizeof *files, KERNELS_EACH = GPU_PICKS_MOST };
 
 /* One message of protocol.h; takes `request` over. */
 static bool write_frame(FILE *out, json_t *request) {

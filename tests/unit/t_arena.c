@@ -17,7 +17,7 @@ static void gives_zeroed_aligned_blocks_that_do_not_overlap(void **state) {
   for (size_t i = 0; i < N; i++) {
     blocks[i] = fpl_arena_alloc(&arena, i);
     assert_non_null(blocks[i]);
-    assert_int_equal((uintptr_t)blocks[i] % sizeof(max_align_t), 0);
+    assert_int_equal((uintptr_t)blocks[i] % _Alignof(max_align_t), 0);
     for (size_t j = 0; j < i; j++) {
       assert_int_equal(blocks[i][j], 0);
     }

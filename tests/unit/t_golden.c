@@ -35,7 +35,7 @@ static char *read_text(struct fpl_arena *arena, const char *path) {
 }
 
 static struct fpl_device read_device(struct fpl_arena *arena) {
-  struct fpl_device d;
+  struct fpl_device d = {0};
   struct fpl_err err = {0};
   struct fpl_yaml *root = NULL;
   if (fpl_yaml_read(arena, "profiles/devices/h200.yaml", &root, &err) != FPL_OK ||

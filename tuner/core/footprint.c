@@ -30,7 +30,7 @@ void fpl_footprint_make(const struct fpl_tiling *t, const struct fpl_schedule *s
     f.exchange_bytes = is_two_phase ? (s->cls_k - 1) * t->branches * c_partial_bytes / s->cls_k
                                     : (s->cls_k - 1) * t->branches * c_partial_bytes;
   }
-  if (s->reduce != FPL_REDUCE_NONE)
+  if (s->reduce != FPL_REDUCE_NONE && !(t->e_rounds == 1 && e_partial_bytes <= f.ring_bytes))
     f.staging_bytes = fpl_max_i64(f.staging_bytes, e_partial_bytes);
   if (is_reduced_in(s, FPL_REDUCE_DSM))
     f.reduce_bytes = (t->groups - 1) * (e_partial_bytes / t->groups);

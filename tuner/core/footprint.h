@@ -18,7 +18,8 @@ struct fpl_footprint {
   int64_t stage_bytes;    /* one ring stage: max(A + B tiles, D tile) */
   int64_t ring_bytes;     /* stages x stage_bytes */
   int64_t strip_bytes;    /* C tiles kept, own and gathered */
-  int64_t staging_bytes;  /* f32 tile on its way to peers or to L2 */
+  int64_t staging_bytes;  /* f32 tile on its way to peers or to L2; a unit's only E tile goes into
+                             the ring, which is drained by then */
   int64_t exchange_bytes; /* partial C tiles received */
   int64_t reduce_bytes;   /* partial E shares received */
   int64_t e_bytes;        /* sums of E that wait in shared memory */

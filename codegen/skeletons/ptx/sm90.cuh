@@ -41,6 +41,18 @@ __device__ inline void prefetch_map(const void *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+// Brings a box of a tensor into L2 (cp.async.bulk.prefetch.tensor).
+__device__ inline void prefetch_tile(const void *map, const int32_t (&corner)[2]) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map),
+               "r"(corner[0]), "r"(corner[1])
+               : "memory");
+}
+__device__ inline void prefetch_tile(const void *map, const int32_t (&corner)[3]) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map),
+               "r"(corner[0]), "r"(corner[1]), "r"(corner[2])
+               : "memory");
+}
+
 } // namespace skel
 
 #endif
