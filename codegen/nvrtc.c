@@ -121,6 +121,18 @@ static enum fpl_status find_own_path(struct fpl_nvrtc *nvrtc, void *library, str
   return nvrtc->library != NULL ? FPL_OK : fpl_fail(err, FPL_NO_MEMORY, "out of memory");
 }
 
+/* NVRTC asks the loader for its builtins by name alone, and has no run path: in a folder the loader
+ * does not know they are found only if they are loaded already. Source: readelf -d of CUDA 13.0's
+ * libnvrtc; without this a compile ends with NVRTC_ERROR_BUILTIN_OPERATION_FAILURE. */
+static void load_builtins(const struct fpl_nvrtc *nvrtc) {
+  char path[4096];
+  const char *const slash = strrchr(nvrtc->library, '/');
+  const int folder = slash == NULL ? 0 : (int)(slash - nvrtc->library) + 1;
+  (void)snprintf(path, sizeof path, "%.*slibnvrtc-builtins.so.%s", folder, nvrtc->library,
+                 nvrtc->version);
+  (void)dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 /* Takes `include` when it holds the CUDA headers and cuda::ptx, in its cccl folder or beside. */
 static bool take_include_dir(struct fpl_nvrtc *nvrtc, const char *include) {
   struct fpl_arena *arena = &nvrtc->arena;
@@ -232,6 +244,9 @@ static enum fpl_status set_up(struct fpl_nvrtc *nvrtc, const char *toolkit_dir,
   (void)snprintf(nvrtc->version, sizeof nvrtc->version, "%d.%d", nvrtc->major, minor);
   if (status == FPL_OK) {
     status = find_own_path(nvrtc, library, err);
+  }
+  if (status == FPL_OK) {
+    load_builtins(nvrtc);
   }
   if (status == FPL_OK) {
     status = find_headers(nvrtc, err);

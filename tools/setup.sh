@@ -35,6 +35,10 @@ if ! command -v apt-get >/dev/null; then
 fi
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: no sudo here: as root, run: apt-get install ${missing[*]}" >&2
+    exit 5
+  fi
   as_root=(sudo)
 fi
 "${as_root[@]}" apt-get update -qq

@@ -22,7 +22,7 @@
 // before it writes those buffers (or their sources) again. exchange_*, strip_*, ring_free turn once
 // a unit, reduce_* once a round.
 //
-// Registers: producers 40, consumers 232 where two warpgroups consume; one consumer needs no
+// Registers: producers 56, consumers 224 where two warpgroups consume; one consumer needs no
 // change.
 #ifndef FPL_SKELETONS_CHAIN_SM90_CUH
 #define FPL_SKELETONS_CHAIN_SM90_CUH
@@ -731,14 +731,14 @@ template <class P> struct chain {
     __syncthreads();
     if (threadIdx.x < sm90::warpgroup_threads) {
       if constexpr (consumers == 2)
-        registers_lower<40>();
+        registers_lower<56>();
       if (threadIdx.x % 32 == 0 && threadIdx.x / 32 < producer_warps)
         self.produce(map_a, map_b, map_d);
       __syncwarp();
       meet_peers();
     } else {
       if constexpr (consumers == 2)
-        registers_raise<232>();
+        registers_raise<224>();
       self.consume(static_cast<uint16_t *>(e), static_cast<char *>(workspace));
     }
     if constexpr (C::blocks > 1) { // a peer may still send to this block or count on its barriers

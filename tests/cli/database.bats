@@ -21,6 +21,17 @@ load common
   [[ $output == *schedule*loops=* ]]
 }
 
+@test "looks up, shows and exports a plan whose kernel was never compiled" {
+  small_database
+  sqlite3 "$FUSEPLAN_DB" 'update candidates set kernel_id = null; update plans set kernel_id = null'
+  expect 0 lookup "${G1[@]}"
+  [[ $output == *'not compiled'* && $output != *grid* ]]
+  expect 0 lookup "${G1[@]}" --json
+  jq -e '.kernel.grid == 0' <<<"$output"
+  expect 0 show
+  expect 0 export
+}
+
 @test "answers a miss with exit 1, on stdout only with --json" {
   small_database
   expect 1 lookup --kind gemm_chain --m 129 --n 512 --k 32 --l 256 --device h200
@@ -136,7 +147,7 @@ load common
   before=$(sha256sum <"$FUSEPLAN_DB")
   expect 4 lookup "${G1[@]}"
   one_line_error
-  expect 4 tune profiles/workloads/paper.yaml --only G1 --device h200 --measure model --top-k 1
+  expect 4 tune profiles/workloads/paper.yaml --only G1 --device h200 --measure model --top-k 1 --quiet
   one_line_error
   [ "$before" = "$(sha256sum <"$FUSEPLAN_DB")" ]
 }
@@ -156,7 +167,7 @@ load common
   } 3>&- | sqlite3 "$FUSEPLAN_DB" 3>&- &
   sleep 1
   expect 0 lookup "${G1[@]}"
-  expect 4 tune profiles/workloads/paper.yaml --only G1 --device h200 --measure model --top-k 1
+  expect 4 tune profiles/workloads/paper.yaml --only G1 --device h200 --measure model --top-k 1 --quiet
   one_line_error
   kill "$(jobs -p)"
 }

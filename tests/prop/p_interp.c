@@ -352,7 +352,7 @@ static void test_what_cannot_be_run_is_refused(void **state) {
   struct fpl_err err = {0};
   assert_int_equal(fpl_schedule_parse(smallest, &s, NULL), FPL_OK);
   assert_int_equal(
-      fpl_problem_parse("gemm_chain m=256 n=256 k=256 l=1 dtype=f16 act=none", &p, NULL), FPL_OK);
+      fpl_problem_parse("gemm_chain m=512 n=512 k=512 l=1 dtype=f16 act=none", &p, NULL), FPL_OK);
   assert_int_equal(fpl_interpret(&p, &s, &device, 1, &report, &err), FPL_USAGE);
   assert_non_null(strstr(err.text, "multiply-adds"));
   assert_int_equal(fpl_problem_parse(problem_texts[0], &p, NULL), FPL_OK);

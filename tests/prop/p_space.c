@@ -128,9 +128,7 @@ static int64_t count_depths(const struct fpl_problem *p, struct fpl_schedule s) 
   for (s.stages = 1; s.stages <= FPL_SPACE_STAGES_MOST; s.stages++) {
     struct fpl_tiling t;
     struct fpl_footprint f;
-    if (!fpl_legal(p, &s, &small, &t, &f, NULL))
-      return n;
-    n++;
+    n += fpl_legal(p, &s, &small, &t, &f, NULL);
   }
   return n;
 }

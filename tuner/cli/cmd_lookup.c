@@ -16,7 +16,10 @@ static const struct fpl_command command = {
 static void print_hit(const struct fpl_plan *plan) {
   char text[FPL_SCHEDULE_TEXT];
   printf("tier        exact\nprovenance  %s\nwinner      %s\n",
-         fpl_provenance_names[plan->provenance], plan->is_library ? "library" : plan->kernel.name);
+         fpl_provenance_names[plan->provenance],
+         plan->is_library       ? "library"
+         : plan->kernel.name[0] ? plan->kernel.name
+                                : "a kernel, not compiled");
   printf("estimated   %.2f us\n", plan->est_us);
   if (plan->measured_us > 0)
     printf("measured    %.2f us cold, %.2f us hot\nlibrary     %.2f us cold, %.2f us hot\n"
@@ -25,11 +28,12 @@ static void print_hit(const struct fpl_plan *plan) {
            plan->library_us / plan->measured_us);
   if (!plan->is_library) {
     fpl_schedule_text(&plan->schedule, text);
-    printf("schedule    %s\nkernel      grid %lld, cluster %d, block %d, %lld bytes of shared "
-           "memory\n",
-           text, (long long)fpl_kernel_grid(&plan->kernel, plan->problem.m), plan->kernel.cluster,
-           plan->kernel.block_threads, (long long)plan->kernel.smem_bytes);
+    printf("schedule    %s\n", text);
   }
+  if (plan->kernel.cluster > 0)
+    printf("kernel      grid %lld, cluster %d, block %d, %lld bytes of shared memory\n",
+           (long long)fpl_kernel_grid(&plan->kernel, plan->problem.m), plan->kernel.cluster,
+           plan->kernel.block_threads, (long long)plan->kernel.smem_bytes);
   printf("why         %s\n", plan->reason);
 }
 

@@ -10,7 +10,7 @@ enum {
   FPL_PAD_FLOATS = 8,       /* f32 rows in shared memory are this much longer than the tile, so that
                                the 8 rows a warp writes fall into different banks */
   FPL_BARRIER_BYTES = 1024, /* mbarriers of a block */
-  FPL_ACCUMULATOR_MOST = 128 /* f32 sums per thread: what a consumer of 232 registers holds beside
+  FPL_ACCUMULATOR_MOST = 128 /* f32 sums per thread: what a consumer of 224 registers holds beside
                                 addresses (measured: no spills at 128) */
 };
 

@@ -85,31 +85,54 @@ static bool is_worth_measuring(const struct walk *w, const struct fpl_schedule *
   return s->exchange != FPL_EXCHANGE_RECOMPUTE || t->steps[FPL_DIM_L] > 1;
 }
 
-/* Offers one depth of the ring; f is that of one stage. */
+/* Depths of the ring, 1 to FPL_SPACE_STAGES_MOST: index stages - 1. Which fit is asked one by one:
+ * a ring that holds the staged E tile needs less than a shorter one that does not. */
+struct rings {
+  struct fpl_footprint footprints[FPL_SPACE_STAGES_MOST];
+  bool fits[FPL_SPACE_STAGES_MOST];
+  int32_t deepest; /* 0: none fits */
+};
+
+static void fit_rings(struct walk *w, struct fpl_schedule *s, const struct fpl_tiling *t,
+                      struct rings *out) {
+  out->deepest = 0;
+  for (int32_t stages = 1; stages <= FPL_SPACE_STAGES_MOST; stages++) {
+    struct fpl_footprint *const f = &out->footprints[stages - 1];
+    s->stages = stages;
+    fpl_footprint_make(t, s, f);
+    out->fits[stages - 1] = fpl_legal_passes(FPL_RULE_CAPACITY, w->p, s, w->d, t, f);
+    if (!out->fits[stages - 1])
+      continue;
+    out->deepest = stages;
+    w->n_capacity++;
+  }
+}
+
+/* Offers one depth of the ring, if it fits. */
 static bool offer(struct walk *w, struct fpl_schedule *s, const struct fpl_tiling *t,
-                  const struct fpl_footprint *f, int32_t stages) {
+                  const struct rings *rings, int32_t stages) {
   s->stages = stages;
+  if (!rings->fits[stages - 1])
+    return true;
   if (w->filter != FPL_SPACE_LEGAL && !fpl_skeleton_fits(w->p, s, NULL))
     return true;
   w->n_skeleton++;
   if (!w->visitor.visit)
     return true;
-  struct fpl_footprint deeper = *f;
-  deeper.ring_bytes = stages * f->stage_bytes;
-  deeper.smem_bytes += (stages - 1) * f->stage_bytes;
-  return w->visitor.visit(w->visitor.context, s, t, &deeper);
+  return w->visitor.visit(w->visitor.context, s, t, &rings->footprints[stages - 1]);
 }
 
-/* All fields but stages are fixed; deepest >= 1 is the deepest ring that fits. */
+/* All fields but stages are fixed. */
 static bool walk_stages(struct walk *w, struct fpl_schedule *s, const struct fpl_tiling *t,
-                        const struct fpl_footprint *f, int32_t deepest) {
+                        const struct rings *rings) {
+  const int32_t deepest = rings->deepest;
   if (w->filter == FPL_SPACE_TUNING) {
     if (!is_worth_measuring(w, s, t))
       return true;
-    return offer(w, s, t, f, deepest) && (deepest < 4 || offer(w, s, t, f, deepest / 2));
+    return offer(w, s, t, rings, deepest) && (deepest < 4 || offer(w, s, t, rings, deepest / 2));
   }
   for (int32_t stages = deepest; stages >= 1; stages--)
-    if (!offer(w, s, t, f, stages))
+    if (!offer(w, s, t, rings, stages))
       return false;
   return true;
 }
@@ -117,20 +140,12 @@ static bool walk_stages(struct walk *w, struct fpl_schedule *s, const struct fpl
 static bool walk_k(struct walk *w, struct fpl_schedule *s, struct fpl_tiling *t,
                    const struct tile_list *blk_k, bool is_implemented) {
   for (int i = 0; i < blk_k->n; i++) {
-    struct fpl_footprint f;
+    struct rings rings;
     s->blk_k = blk_k->blk[i];
-    s->stages = 1;
     t->steps[FPL_DIM_K] = fpl_ceil_div(w->p->k, s->blk_k * t->k_layers);
     t->tiles[FPL_DIM_K] = fpl_ceil_div(w->p->k, s->blk_k);
-    fpl_footprint_make(t, s, &f);
-    if (!fpl_legal_passes(FPL_RULE_CAPACITY, w->p, s, w->d, t, &f))
-      continue;
-    const int64_t deeper = (w->d->smem_bytes_per_block - f.smem_bytes) / f.stage_bytes;
-    const int32_t deepest = (int32_t)fpl_min_i64(1 + deeper, FPL_SPACE_STAGES_MOST);
-    w->n_capacity += deepest;
-    if (!is_implemented)
-      continue;
-    if (!walk_stages(w, s, t, &f, deepest))
+    fit_rings(w, s, t, &rings);
+    if (rings.deepest > 0 && is_implemented && !walk_stages(w, s, t, &rings))
       return false;
   }
   return true;
