@@ -1,6 +1,6 @@
 /* Writes what a supervisor would ask a worker, for runs under a tool that must own the worker:
- * `TOOL fuseplan worker <DIR/chain.frames`. A few small kernels of all families, loaded and
- * verified once.
+ * `TOOL fuseplan worker <DIR/chain.frames`. Small kernels of all families, loaded and verified once;
+ * every third of them in chain-few.frames, for tools that slow a kernel down a thousand times.
  *
  *   gpu_frames DIR    prints for each file "NAME ANSWERS", the answers a worker must give */
 #include "tests/gpu/gpu_common.h"
@@ -18,7 +18,7 @@ static const struct {
     {"chain", {FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 72, 120, 136, 104, {0}}},
     {"gated", {FPL_KIND_GATED_FFN, FPL_DTYPE_BF16, FPL_ACT_SILU, 40, 264, 136, 128, {0}}},
 };
-enum { N_FILES = sizeof files / sizeof *files, KERNELS_EACH = GPU_PICKS_MOST };
+enum { N_FILES = sizeof files / sizeof *files, KERNELS_EACH = GPU_PICKS_MOST, FEW_STRIDE = 3 };
 
 /* One message of protocol.h; takes `request` over. */
 static bool write_frame(FILE *out, json_t *request) {
@@ -54,12 +54,13 @@ static json_t *kernel_json(const struct fpl_kernel *k) {
 }
 
 static bool write_session(FILE *out, const char *dir, int file, const char *support,
-                          const struct fpl_result *results, int n, struct fpl_err *err) {
+                          const struct fpl_result *results, int n, int stride,
+                          struct fpl_err *err) {
   char problem[FPL_PROBLEM_TEXT];
   fpl_problem_text(&files[file].problem, problem);
   bool is_ok = write_frame(out, json_pack("{s:s,s:i,s:s,s:i,s:s}", "op", "open", "device", 0,
                                           "problem", problem, "seed", 1, "support", support));
-  for (int i = 0; i < n && is_ok; i++) {
+  for (int i = 0; i < n && is_ok; i += stride) {
     const struct fpl_kernel *const k = &results[i].kernel;
     char path[512];
     snprintf(path, sizeof path, "%s/%s-%d.cubin", dir, files[file].name, i);
@@ -69,6 +70,21 @@ static bool write_session(FILE *out, const char *dir, int file, const char *supp
             write_frame(out, json_pack("{s:s,s:i}", "op", "verify", "id", i));
   }
   return is_ok && write_frame(out, json_pack("{s:s}", "op", "close"));
+}
+
+/* Writes and announces one file of messages. */
+static bool write_frames(const struct gpu_place *place, const char *dir, int file,
+                         const char *suffix, const struct fpl_result *results, int n, int stride,
+                         struct fpl_err *err) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s%s.frames", dir, files[file].name, suffix);
+  FILE *const out = fopen(path, "wb");
+  bool is_ok = out && write_session(out, dir, file, place->support, results, n, stride, err);
+  if (out && fclose(out) != 0)
+    is_ok = false;
+  if (is_ok)
+    printf("%s%s %d\n", files[file].name, suffix, 2 + 2 * ((n + stride - 1) / stride));
+  return is_ok;
 }
 
 static bool write_file(struct gpu_place *place, const char *dir, int file, struct fpl_err *err) {
@@ -84,14 +100,8 @@ static bool write_file(struct gpu_place *place, const char *dir, int file, struc
   for (int i = 0; i < picks.n && is_ok; i++)
     if (!results[i].kernel.cubin)
       is_ok = fpl_fail(err, FPL_TOOLCHAIN, "%s", results[i].reason) == FPL_OK;
-  char path[512];
-  snprintf(path, sizeof path, "%s/%s.frames", dir, files[file].name);
-  FILE *const out = is_ok ? fopen(path, "wb") : NULL;
-  is_ok = out && write_session(out, dir, file, place->support, results, picks.n, err);
-  if (out && fclose(out) != 0)
-    is_ok = false;
-  if (is_ok)
-    printf("%s %d\n", files[file].name, 2 + 2 * picks.n);
+  is_ok = is_ok && write_frames(place, dir, file, "", results, picks.n, 1, err) &&
+          write_frames(place, dir, file, "-few", results, picks.n, FEW_STRIDE, err);
   for (int i = 0; i < picks.n; i++)
     fpl_result_free(&results[i]);
   return is_ok;
