@@ -1,12 +1,14 @@
 /* Writes what a supervisor would ask a worker, for runs under a tool that must own the worker:
  * `TOOL fuseplan worker <DIR/chain.frames`. Small kernels of all families, loaded and verified once;
- * every third of them in chain-few.frames, for tools that slow a kernel down a thousand times.
+ * a few in chain-few.frames, for tools that slow a kernel down a thousand times: kernels of one
+ * consumer warpgroup, since under racecheck one with two (setmaxnreg) does not come back (H200).
  *
  *   gpu_frames DIR    prints for each file "NAME ANSWERS", the answers a worker must give */
 #include "tests/gpu/gpu_common.h"
 
 #include "tuner/base/sys.h"
 #include "tuner/core/plan.h"
+#include "tuner/measure/protocol.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -18,7 +20,7 @@ static const struct {
     {"chain", {FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 72, 120, 136, 104, {0}}},
     {"gated", {FPL_KIND_GATED_FFN, FPL_DTYPE_BF16, FPL_ACT_SILU, 40, 264, 136, 128, {0}}},
 };
-enum { N_FILES = sizeof files / sizeof *files, KERNELS_EACH = GPU_PICKS_MOST, FEW_STRIDE = 3 };
+enum { N_FILES = sizeof files / sizeof *files, KERNELS_EACH = GPU_PICKS_MOST, FEW = 4 };
 
 /* One message of protocol.h; takes `request` over. */
 static bool write_frame(FILE *out, json_t *request) {
@@ -36,37 +38,30 @@ static bool write_frame(FILE *out, json_t *request) {
   return is_ok;
 }
 
-static json_t *kernel_json(const struct fpl_kernel *k) {
-  json_t *const maps = json_array();
-  for (int i = 0; i < FPL_KERNEL_MAPS; i++) {
-    const struct fpl_map_recipe *const map = &k->maps[i];
-    json_array_append_new(maps,
-                          json_pack("{s:I,s:I,s:i,s:i,s:i}", "rows", (json_int_t)map->rows, "cols",
-                                    (json_int_t)map->cols, "box_rows", (int)map->box_rows,
-                                    "box_cols", (int)map->box_cols, "slabs", (int)map->slabs));
-  }
-  return json_pack("{s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:o}", "name", k->name, "cluster",
-                   (int)k->cluster, "block_threads", (int)k->block_threads, "smem_bytes",
-                   (json_int_t)k->smem_bytes, "rows_per_unit", (json_int_t)k->rows_per_unit,
-                   "units_per_row", (json_int_t)k->units_per_row, "max_clusters",
-                   (json_int_t)k->max_clusters, "workspace_bytes_per_row_group",
-                   (json_int_t)k->workspace_bytes_per_row_group, "maps", maps);
+/* Is result i among those written? */
+static bool is_taken(const struct fpl_result *results, int i, bool is_few) {
+  int n_before = 0;
+  for (int j = 0; j < i; j++)
+    n_before += results[j].kernel.block_threads == 256;
+  return !is_few || (results[i].kernel.block_threads == 256 && n_before < FEW);
 }
 
 static bool write_session(FILE *out, const char *dir, int file, const char *support,
-                          const struct fpl_result *results, int n, int stride,
+                          const struct fpl_result *results, int n, bool is_few,
                           struct fpl_err *err) {
   char problem[FPL_PROBLEM_TEXT];
   fpl_problem_text(&files[file].problem, problem);
   bool is_ok = write_frame(out, json_pack("{s:s,s:i,s:s,s:i,s:s}", "op", "open", "device", 0,
                                           "problem", problem, "seed", 1, "support", support));
-  for (int i = 0; i < n && is_ok; i += stride) {
+  for (int i = 0; i < n && is_ok; i++) {
     const struct fpl_kernel *const k = &results[i].kernel;
+    if (!is_taken(results, i, is_few))
+      continue;
     char path[512];
     snprintf(path, sizeof path, "%s/%s-%d.cubin", dir, files[file].name, i);
     is_ok = fpl_file_write(path, k->cubin, k->cubin_bytes, err) == FPL_OK &&
             write_frame(out, json_pack("{s:s,s:i,s:o,s:s}", "op", "load", "id", i, "kernel",
-                                       kernel_json(k), "cubin", path)) &&
+                                       fpl_protocol_kernel(k), "cubin", path)) &&
             write_frame(out, json_pack("{s:s,s:i}", "op", "verify", "id", i));
   }
   return is_ok && write_frame(out, json_pack("{s:s}", "op", "close"));
@@ -74,16 +69,19 @@ static bool write_session(FILE *out, const char *dir, int file, const char *supp
 
 /* Writes and announces one file of messages. */
 static bool write_frames(const struct gpu_place *place, const char *dir, int file,
-                         const char *suffix, const struct fpl_result *results, int n, int stride,
+                         const char *suffix, const struct fpl_result *results, int n, bool is_few,
                          struct fpl_err *err) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s%s.frames", dir, files[file].name, suffix);
   FILE *const out = fopen(path, "wb");
-  bool is_ok = out && write_session(out, dir, file, place->support, results, n, stride, err);
+  bool is_ok = out && write_session(out, dir, file, place->support, results, n, is_few, err);
   if (out && fclose(out) != 0)
     is_ok = false;
+  int n_taken = 0;
+  for (int i = 0; i < n; i++)
+    n_taken += is_taken(results, i, is_few);
   if (is_ok)
-    printf("%s%s %d\n", files[file].name, suffix, 2 + 2 * ((n + stride - 1) / stride));
+    printf("%s%s %d\n", files[file].name, suffix, 2 + 2 * n_taken);
   return is_ok;
 }
 
@@ -100,8 +98,8 @@ static bool write_file(struct gpu_place *place, const char *dir, int file, struc
   for (int i = 0; i < picks.n && is_ok; i++)
     if (!results[i].kernel.cubin)
       is_ok = fpl_fail(err, FPL_TOOLCHAIN, "%s", results[i].reason) == FPL_OK;
-  is_ok = is_ok && write_frames(place, dir, file, "", results, picks.n, 1, err) &&
-          write_frames(place, dir, file, "-few", results, picks.n, FEW_STRIDE, err);
+  is_ok = is_ok && write_frames(place, dir, file, "", results, picks.n, false, err) &&
+          write_frames(place, dir, file, "-few", results, picks.n, true, err);
   for (int i = 0; i < picks.n; i++)
     fpl_result_free(&results[i]);
   return is_ok;

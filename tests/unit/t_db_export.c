@@ -208,59 +208,60 @@ static struct fpl_text replaced(const struct fpl_text *text, const char *from, c
   return out;
 }
 
+static const struct {
+  const char *from, *to, *message;
+} malformed[] = {
+    {"{\"format\"", "[{\"format\"", "plans.jsonl:1: not a JSON object"},
+    {"\"fuseplan\"", "\"other\"", "plans.jsonl:1: not the header"},
+    {"\"schema\":1", "\"schema\":99", "plans.jsonl:1: schema 99 is newer"},
+    {"\"schema\":1", "\"schema\":0", "plans.jsonl:1: schema 0"},
+    {"\"type\":\"header\"", "\"type\":\"plan\"", "plans.jsonl:1: the first line is not a header"},
+    {"{\"format\":\"fuseplan\",\"schema\":1,\"type\":\"header\"}\n", "", "not a header"},
+    {"\"type\":\"device_class\"", "\"type\":\"gpu\"", "plans.jsonl:2: type 'gpu' is unknown"},
+    {"\"sms\":132", "\"sms\":132,\"sms\":132", "plans.jsonl:2: not a JSON object"},
+    {"\"sms\":132", "\"sms\":132,\"smss\":1", "plans.jsonl:2: a device_class has no 'smss'"},
+    {"\"sms\":132", "\"sms\":-1", "plans.jsonl:2: sms is -1"},
+    {"\"sms\":132", "\"sms\":1e2", "plans.jsonl:2: sms is not an integer"},
+    {"\"sms\":132", "\"sms\":99999999999999999999", "plans.jsonl:2: not a JSON object"},
+    {"\"sms\":132,", "", "plans.jsonl:2: sms is missing"},
+    {"sm_90 sms=132", "sm_90 sms=133", "plans.jsonl:2: key is not that of its class"},
+    {"580.65.06", "580.65.07", "plans.jsonl:3: key is not that of its fields"},
+    {"\"driver\":\"580.65.06\"", "\"driver\":580", "plans.jsonl:3: fields has a bad field"},
+    {"\"text\":\"gemm_chain", "\"text\":\"Gemm_chain", "key is not that of its text"},
+    {"\"state\":\"done\"", "\"state\":\"maybe\"", "state 'maybe' is unknown"},
+    {"\"cubin\":\"", "\"cubin\":\"!", "cubin is not base64"},
+    {"\"cubin\":\"BAQE", "\"cubin\":\"BAQF", "sha is not that of its cubin"},
+    {"\"cluster\":2", "\"cluster\":0", "cluster is 0"},
+    {"\"sha\":\"", "\"sha\":\"00", "sha is not 64 hex digits"},
+    {"stages=4", "stages=7", "key is not that of this candidate"},
+    {"stages=4", "stages=99", "stages"},
+    {"\"attempt\":1", "\"attempt\":2", "key is not that of this candidate"},
+    {"\"device_class\":\"", "\"device_class\":\"f", "is in no earlier line"},
+    {"\"est_us\":0", "\"est_us\":-1", "est_us is not a number >= 0"},
+    {"\"was_exact_ok\":false", "\"was_exact_ok\":0", "was_exact_ok is not true or false"},
+    {"\"samples\":[", "\"samples\":[\"x\",", "samples[0] is not a number"},
+    {"\"cache_state\":\"cold\"", "\"cache_state\":\"warm\"", "cache_state 'warm' is unknown"},
+    {"\"provenance\":\"measured\"", "\"provenance\":1", "provenance is not a text"},
+    {"fastest of", "fast\\u0000est of", "not a JSON object"},
+    {"fastest of",
+     "fast\xff"
+     "est of",
+     "not a JSON object"},
+    {"\n", "\n\n", "plans.jsonl:2: not a JSON object"},
+};
+
 static void a_malformed_line_refuses_the_whole_file(void **state) {
   (void)state;
-  static const struct {
-    const char *from, *to, *message;
-  } cases[] = {
-      {"{\"format\"", "[{\"format\"", "plans.jsonl:1: not a JSON object"},
-      {"\"fuseplan\"", "\"other\"", "plans.jsonl:1: not the header"},
-      {"\"schema\":1", "\"schema\":99", "plans.jsonl:1: schema 99 is newer"},
-      {"\"schema\":1", "\"schema\":0", "plans.jsonl:1: schema 0"},
-      {"\"type\":\"header\"", "\"type\":\"plan\"", "plans.jsonl:1: the first line is not a header"},
-      {"{\"format\":\"fuseplan\",\"schema\":1,\"type\":\"header\"}\n", "", "not a header"},
-      {"\"type\":\"device_class\"", "\"type\":\"gpu\"", "plans.jsonl:2: type 'gpu' is unknown"},
-      {"\"sms\":132", "\"sms\":132,\"sms\":132", "plans.jsonl:2: not a JSON object"},
-      {"\"sms\":132", "\"sms\":132,\"smss\":1", "plans.jsonl:2: a device_class has no 'smss'"},
-      {"\"sms\":132", "\"sms\":-1", "plans.jsonl:2: sms is -1"},
-      {"\"sms\":132", "\"sms\":1e2", "plans.jsonl:2: sms is not an integer"},
-      {"\"sms\":132", "\"sms\":99999999999999999999", "plans.jsonl:2: not a JSON object"},
-      {"\"sms\":132,", "", "plans.jsonl:2: sms is missing"},
-      {"sm_90 sms=132", "sm_90 sms=133", "plans.jsonl:2: key is not that of its class"},
-      {"580.65.06", "580.65.07", "plans.jsonl:3: key is not that of its fields"},
-      {"\"driver\":\"580.65.06\"", "\"driver\":580", "plans.jsonl:3: fields has a bad field"},
-      {"\"text\":\"gemm_chain", "\"text\":\"Gemm_chain", "key is not that of its text"},
-      {"\"state\":\"done\"", "\"state\":\"maybe\"", "state 'maybe' is unknown"},
-      {"\"cubin\":\"", "\"cubin\":\"!", "cubin is not base64"},
-      {"\"cubin\":\"BAQE", "\"cubin\":\"BAQF", "sha is not that of its cubin"},
-      {"\"cluster\":2", "\"cluster\":0", "cluster is 0"},
-      {"\"sha\":\"", "\"sha\":\"00", "sha is not 64 hex digits"},
-      {"stages=4", "stages=7", "key is not that of this candidate"},
-      {"stages=4", "stages=99", "stages"},
-      {"\"attempt\":1", "\"attempt\":2", "key is not that of this candidate"},
-      {"\"device_class\":\"", "\"device_class\":\"f", "is in no earlier line"},
-      {"\"est_us\":0", "\"est_us\":-1", "est_us is not a number >= 0"},
-      {"\"was_exact_ok\":false", "\"was_exact_ok\":0", "was_exact_ok is not true or false"},
-      {"\"samples\":[", "\"samples\":[\"x\",", "samples[0] is not a number"},
-      {"\"cache_state\":\"cold\"", "\"cache_state\":\"warm\"", "cache_state 'warm' is unknown"},
-      {"\"provenance\":\"measured\"", "\"provenance\":1", "provenance is not a text"},
-      {"fastest of", "fast\\u0000est of", "not a JSON object"},
-      {"fastest of",
-       "fast\xff"
-       "est of",
-       "not a JSON object"},
-      {"\n", "\n\n", "plans.jsonl:2: not a JSON object"},
-  };
   struct fpl_db *const a = filled(128), *const b = open_or_fail(":memory:", FPL_DB_CREATE);
   struct fpl_text text = export_or_fail(a, true), empty = export_or_fail(b, false);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct fpl_text bad = replaced(&text, cases[i].from, cases[i].to);
+  for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+    struct fpl_text bad = replaced(&text, malformed[i].from, malformed[i].to);
     struct fpl_import_counts counts;
     struct fpl_err err = {0};
     assert_int_equal(fpl_db_import(b, "plans.jsonl", bad.text, bad.length, &counts, &err),
                      FPL_PARSE);
-    if (!strstr(err.text, cases[i].message))
-      fail_msg("case %zu: '%s' lacks '%s'", i, err.text, cases[i].message);
+    if (!strstr(err.text, malformed[i].message))
+      fail_msg("case %zu: '%s' lacks '%s'", i, err.text, malformed[i].message);
     assert_true(strncmp(err.text, "plans.jsonl:", 12) == 0);
     assert_int_equal(counts.n_added, 0);
     struct fpl_text after = export_or_fail(b, false);

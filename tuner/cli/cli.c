@@ -1,5 +1,8 @@
 #include "tuner/cli/cli.h"
 
+#include "db/db.h"
+#include "tuner/base/sys.h"
+
 #include <stdio.h>
 
 int fpl_cli_exit(enum fpl_status status) {
@@ -57,6 +60,13 @@ enum fpl_status fpl_cli_database(const struct fpl_paths *paths, const char *give
   return FPL_OK;
 }
 
+enum fpl_status fpl_cli_open_existing(const char *path, struct fpl_db **out, struct fpl_err *err) {
+  if (!fpl_path_exists(path))
+    return fpl_fail(err, FPL_DB,
+                    "%s: no such database: 'fuseplan tune' or 'fuseplan import' makes one", path);
+  return fpl_db_open(path, FPL_DB_READ, out, err);
+}
+
 bool fpl_cli_print_json(json_t *object) {
   if (!object)
     return false;
@@ -104,10 +114,13 @@ json_t *fpl_json_plan(const struct fpl_plan *p) {
       p->library_hot_us, "speedup", p->measured_us > 0 ? p->library_us / p->measured_us : 0.0,
       "n_candidates", (json_int_t)p->n_candidates, "n_ok", (json_int_t)p->n_ok, "created_unix",
       (json_int_t)p->created_unix, "reason", p->reason);
+  /* The library plan has neither: the same keys, with what it is. */
+  const struct fpl_kernel library = {.name = "library", .family = "library"};
   json_object_set_new(out, "schedule",
-                      p->is_library ? json_null() : fpl_json_schedule(&p->schedule));
+                      p->is_library ? json_pack("{s:b}", "library", 1)
+                                    : fpl_json_schedule(&p->schedule));
   json_object_set_new(out, "kernel",
-                      p->is_library ? json_null() : fpl_json_kernel(&p->kernel, p->problem.m));
+                      fpl_json_kernel(p->is_library ? &library : &p->kernel, p->problem.m));
   json_object_set_new(out, "environment", fpl_json_environment(&p->environment));
   return out;
 }

@@ -52,6 +52,10 @@ bool fpl_cli_begin(const struct fpl_command *command, const struct fpl_option *o
 enum fpl_status fpl_cli_database(const struct fpl_paths *paths, const char *given, const char **out,
                                  struct fpl_err *err);
 
+/* Opens a database that must exist; one that does not is FPL_DB with a remedy. */
+struct fpl_db;
+enum fpl_status fpl_cli_open_existing(const char *path, struct fpl_db **out, struct fpl_err *err);
+
 /* Prints and frees; keys in insertion order, one object, a newline. False: out of memory. */
 bool fpl_cli_print_json(json_t *object);
 

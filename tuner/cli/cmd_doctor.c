@@ -74,6 +74,16 @@ static void check_device(struct findings *all, struct fpl_arena *arena,
            json_real_value(json_object_get(gpu, "sm_clock_now_mhz")),
            json_real_value(json_object_get(gpu, "sm_clock_mhz")), text_of(gpu, "throttle"));
   add(all, "gpu", true, found, "");
+  const int is_mig = (int)json_integer_value(json_object_get(gpu, "is_mig"));
+  const int n_processes = (int)json_integer_value(json_object_get(gpu, "n_processes"));
+  add(all, "mig", is_mig <= 0,
+      is_mig < 0 ? "unknown"
+      : is_mig   ? "on"
+                 : "off",
+      "a slice is another device: tune on a whole card, or write a profile for the slice");
+  snprintf(found, sizeof found, n_processes < 0 ? "unknown" : "%d compute on it now", n_processes);
+  add(all, "others", n_processes <= 0, found,
+      "wait for them, or choose another card by CUDA_VISIBLE_DEVICES: their work spoils times");
   struct fpl_device d;
   struct fpl_err err = {0};
   const bool is_known = fpl_auto_device(arena, paths, &d, &err) == FPL_OK;
@@ -94,6 +104,19 @@ static void check_permissions(struct findings *all, struct fpl_arena *arena) {
       "run as root, or set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module");
 }
 
+/* The path itself, or the nearest folder above it that exists: tune makes what is missing. */
+static void nearest_existing(const char *path, char *out, size_t size) {
+  snprintf(out, size, "%s", path);
+  while (!fpl_path_exists(out)) {
+    char *const slash = strrchr(out, '/');
+    if (!slash || slash == out) {
+      snprintf(out, size, "%s", slash ? "/" : ".");
+      return;
+    }
+    *slash = '\0';
+  }
+}
+
 static void check_database(struct findings *all, const char *path) {
   struct fpl_db_file_system fs;
   struct fpl_err err = {0};
@@ -102,12 +125,14 @@ static void check_database(struct findings *all, const char *path) {
     add(all, "database", false, "no place for it", "set FUSEPLAN_DB or HOME");
     return;
   }
-  if (fpl_db_file_system(path, &fs, &err) != FPL_OK) {
+  char place[256];
+  nearest_existing(path, place, sizeof place);
+  if (fpl_db_file_system(place, &fs, &err) != FPL_OK) {
     add(all, "database", false, err.text, "set FUSEPLAN_DB to a writable place");
     return;
   }
-  snprintf(found, sizeof found, "%.200s on a %s file system%s", path, fs.name,
-           fs.is_read_only ? ", read-only" : "");
+  snprintf(found, sizeof found, "%.200s on a %s file system%s%s", path, fs.name,
+           fs.is_read_only ? ", read-only" : "", fpl_path_exists(path) ? "" : ", not made yet");
   add(all, "database", fs.is_wal_safe && !fs.is_read_only, found,
       fs.is_read_only ? "lookup works; set FUSEPLAN_DB to a writable place to tune"
                       : "several writers may wait long: put it on a local disk");

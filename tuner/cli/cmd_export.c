@@ -57,7 +57,7 @@ int fpl_cmd_export(int argc, char **argv) {
   if (status == FPL_OK)
     status = fpl_cli_database(&paths, db_path, &db_path, &err);
   if (status == FPL_OK)
-    status = fpl_db_open(db_path, FPL_DB_READ, &db, &err);
+    status = fpl_cli_open_existing(db_path, &db, &err);
   if (status == FPL_OK)
     status = fpl_db_export(db, with_cubins, collect, &text, &err);
   if (status == FPL_OK)

@@ -2,6 +2,7 @@
 #include "db/db.h"
 #include "tuner/cli/autodevice.h"
 #include "tuner/cli/cli.h"
+#include "tuner/core/legal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,17 +38,37 @@ static void print_hit(const struct fpl_plan *plan) {
   printf("why         %s\n", plan->reason);
 }
 
-static int answer(const struct fpl_problem *p, const struct fpl_device *d, bool is_found,
-                  struct fpl_plan *plan, bool is_json) {
+/* A stored schedule that a rule refuses by now (the device's profile or the rules have changed) is
+ * not an answer. */
+static bool is_still_legal(const struct fpl_problem *p, const struct fpl_device *d,
+                           const struct fpl_plan *plan, struct fpl_verdict *why) {
+  struct fpl_tiling t;
+  struct fpl_footprint f;
+  return plan->is_library || fpl_legal(p, &plan->schedule, d, &t, &f, why);
+}
+
+static int answer_miss(const struct fpl_problem *p, const struct fpl_device *d, const char *why,
+                       bool is_json) {
   char text[FPL_PROBLEM_TEXT];
   fpl_problem_text(p, text);
-  if (!is_found) {
-    if (is_json)
-      fpl_cli_print_json(
-          json_pack("{s:s, s:s, s:s}", "tier", "miss", "problem", text, "device", d->name));
-    else
-      fprintf(stderr, "fuseplan: no plan for '%s' on %s\n", text, d->name);
-    return FPL_EXIT_NEGATIVE;
+  if (is_json)
+    fpl_cli_print_json(json_pack("{s:s, s:s, s:s, s:s}", "tier", "miss", "problem", text, "device",
+                                 d->name, "reason", why));
+  else
+    fprintf(stderr, "fuseplan: no plan for '%s' on %s: %s\n", text, d->name, why);
+  return FPL_EXIT_NEGATIVE;
+}
+
+static int answer(const struct fpl_problem *p, const struct fpl_device *d, bool is_found,
+                  struct fpl_plan *plan, bool is_json) {
+  struct fpl_verdict verdict = {FPL_RULE_NONE, ""};
+  if (!is_found)
+    return answer_miss(p, d, "nothing is stored: 'fuseplan tune' makes one", is_json);
+  if (!is_still_legal(p, d, plan, &verdict)) {
+    char why[256];
+    snprintf(why, sizeof why, "the stored one is refused by rule %s (%s)",
+             fpl_rule_names[verdict.rule], verdict.why);
+    return answer_miss(p, d, why, is_json);
   }
   if (is_json) {
     json_t *const out = json_pack("{s:s}", "tier", "exact");
@@ -76,7 +97,7 @@ static enum fpl_status find(const struct fpl_problem_opts *problem_opts, const c
   if (status == FPL_OK)
     status = fpl_cli_database(&paths, db_path, &db_path, err);
   if (status == FPL_OK)
-    status = fpl_db_open(db_path, FPL_DB_READ, &db, err);
+    status = fpl_cli_open_existing(db_path, &db, err);
   if (status == FPL_OK)
     status = fpl_db_find_plan(db, p, d, false, plan, out_found, err);
   fpl_db_close(db);

@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 static json_t *device_json(const struct fpl_probed_device *d) {
-  return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s}", "name", d->name,
+  return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:s, s:i, s:i}", "name", d->name,
                    "capability_major", (json_int_t)d->capability_major, "capability_minor",
                    (json_int_t)d->capability_minor, "sms", (json_int_t)d->sms, "l2_bytes",
                    (json_int_t)d->l2_bytes, "hbm_bytes", (json_int_t)d->hbm_bytes,
                    "smem_bytes_per_block", (json_int_t)d->smem_bytes_per_block, "sm_clock_mhz",
                    d->sm_clock_mhz, "sm_clock_now_mhz", d->sm_clock_now_mhz, "throttle",
-                   d->throttle);
+                   d->throttle, "is_mig", d->is_mig, "n_processes", d->n_processes);
 }
 
 int fpl_cmd_probe(int argc, char **argv) {

@@ -51,7 +51,10 @@ static enum fpl_status add_plan(void *context, const struct fpl_plan *plan, stru
   fpl_problem_text(&plan->problem, r->problem);
   fpl_problem_key(&plan->problem, r->key);
   snprintf(r->device, sizeof r->device, "%s", plan->device_name);
-  snprintf(r->winner, sizeof r->winner, "%s", plan->is_library ? "library" : plan->kernel.name);
+  snprintf(r->winner, sizeof r->winner, "%s",
+           plan->is_library       ? "library"
+           : plan->kernel.name[0] ? plan->kernel.name
+                                  : "not compiled");
   if (!plan->is_library)
     snprintf(r->where, sizeof r->where, "%s/%s", fpl_exchange_names[plan->schedule.exchange],
              fpl_reduce_names[plan->schedule.reduce]);
@@ -76,10 +79,13 @@ static void print_plans(struct table *t) {
   for (size_t i = 0; i < t->n; i++) {
     const struct row *const r = &t->rows[i];
     if (r->provenance == FPL_PROVENANCE_MEASURED)
-      printf("%.8s  %8.2f %8.2f %5.2fx %8.2f", r->key, r->measured_us, r->library_us, r->ratio,
-             r->est_us);
+      printf("%.8s  %8.2f %8.2f %5.2fx", r->key, r->measured_us, r->library_us, r->ratio);
     else
-      printf("%.8s  %8s %8s %6s %8.2f", r->key, "-", "-", "-", r->est_us);
+      printf("%.8s  %8s %8s %6s", r->key, "-", "-", "-");
+    if (r->est_us > 0)
+      printf(" %8.2f", r->est_us);
+    else
+      printf(" %8s", "-");
     printf("  %-18s %-19s %s on %s\n", r->where, r->winner, r->problem, r->device);
   }
 }
@@ -166,7 +172,7 @@ int fpl_cmd_show(int argc, char **argv) {
   if (status == FPL_OK)
     status = fpl_cli_database(&paths, db_path, &db_path, &err);
   if (status == FPL_OK)
-    status = fpl_db_open(db_path, FPL_DB_READ, &db, &err);
+    status = fpl_cli_open_existing(db_path, &db, &err);
   if (status != FPL_OK)
     exit_code = fpl_cli_fail(&command, &err);
   else

@@ -11,6 +11,7 @@
 #include "tuner/base/str.h"
 #include "tuner/base/sys.h"
 #include "tuner/measure/pool.h"
+#include "tuner/measure/protocol.h"
 #include "tuner/measure/stop.h"
 #include "tuner/measure/verify.h"
 
@@ -114,24 +115,6 @@ static enum fpl_status make_ready(struct session *s, struct fpl_err *err) {
   return fpl_pool_ready(s->pool, drop, s, err);
 }
 
-/* Field by field as protocol.h lists them. */
-static json_t *kernel_json(const struct fpl_kernel *k) {
-  json_t *const maps = json_array();
-  for (int i = 0; i < FPL_KERNEL_MAPS; i++) {
-    const struct fpl_map_recipe *const map = &k->maps[i];
-    json_array_append_new(maps,
-                          json_pack("{s:I,s:I,s:i,s:i,s:i}", "rows", (json_int_t)map->rows, "cols",
-                                    (json_int_t)map->cols, "box_rows", (int)map->box_rows,
-                                    "box_cols", (int)map->box_cols, "slabs", (int)map->slabs));
-  }
-  return json_pack("{s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:o}", "name", k->name, "cluster",
-                   (int)k->cluster, "block_threads", (int)k->block_threads, "smem_bytes",
-                   (json_int_t)k->smem_bytes, "rows_per_unit", (json_int_t)k->rows_per_unit,
-                   "units_per_row", (json_int_t)k->units_per_row, "max_clusters",
-                   (json_int_t)k->max_clusters, "workspace_bytes_per_row_group",
-                   (json_int_t)k->workspace_bytes_per_row_group, "maps", maps);
-}
-
 static enum fpl_status load_request(const struct session *s, int id, json_t **out,
                                     struct fpl_err *err) {
   const struct fpl_result *const r = &s->results[id];
@@ -145,8 +128,8 @@ static enum fpl_status load_request(const struct session *s, int id, json_t **ou
       path.is_broken ? fpl_fail(err, FPL_NO_MEMORY, "no memory for a path")
                      : fpl_file_write(path.text, r->kernel.cubin, r->kernel.cubin_bytes, err);
   if (status == FPL_OK)
-    *out = json_pack("{s:s,s:i,s:o,s:s}", "op", "load", "id", id, "kernel", kernel_json(&r->kernel),
-                     "cubin", path.text);
+    *out = json_pack("{s:s,s:i,s:o,s:s}", "op", "load", "id", id, "kernel",
+                     fpl_protocol_kernel(&r->kernel), "cubin", path.text);
   fpl_text_free(&path);
   return status;
 }

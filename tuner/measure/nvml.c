@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CLOCK_SM = 1 }; /* NVML_CLOCK_SM */
+enum { CLOCK_SM = 1, INSUFFICIENT_SIZE = 7 }; /* NVML_CLOCK_SM, NVML_ERROR_INSUFFICIENT_SIZE */
 
 static bool find(void *library, const char *symbol, void *out) {
   void *address = dlsym(library, symbol);
@@ -24,6 +24,8 @@ void fpl_nvml_open(const char *pci, struct fpl_nvml *out) {
       !find(out->library, "nvmlDeviceGetClockInfo", &out->clock) ||
       !find(out->library, "nvmlDeviceGetCurrentClocksThrottleReasons", &out->throttle))
     return;
+  find(out->library, "nvmlDeviceGetMigMode", &out->mig);
+  find(out->library, "nvmlDeviceGetComputeRunningProcesses_v3", &out->processes);
   if (init() != 0 || out->device_by_pci(pci, &out->device) != 0)
     out->device = NULL;
 }
@@ -57,4 +59,18 @@ void fpl_nvml_read(const struct fpl_nvml *nvml, struct fpl_nvml_reading *out) {
     out->sm_clock_mhz = mhz;
   if (nvml->throttle(nvml->device, &bits) == 0)
     fpl_nvml_throttle_text(bits, out->throttle, sizeof out->throttle);
+}
+
+void fpl_nvml_read_sharing(const struct fpl_nvml *nvml, struct fpl_nvml_sharing *out) {
+  *out = (struct fpl_nvml_sharing){-1, -1};
+  if (nvml->device == NULL)
+    return;
+  unsigned now = 0, pending = 0, count = 0;
+  if (nvml->mig != NULL && nvml->mig(nvml->device, &now, &pending) == 0)
+    out->is_mig = now != 0;
+  if (nvml->processes == NULL)
+    return;
+  const int status = nvml->processes(nvml->device, &count, NULL); /* asks for the count alone */
+  if (status == 0 || status == INSUFFICIENT_SIZE)
+    out->n_processes = (int)count;
 }

@@ -32,6 +32,10 @@ static void probe_device(const struct fpl_driver *call, CUdevice device,
     fpl_nvml_open(pci, &nvml);
   struct fpl_nvml_reading reading;
   fpl_nvml_read(&nvml, &reading);
+  struct fpl_nvml_sharing sharing;
+  fpl_nvml_read_sharing(&nvml, &sharing);
+  out->is_mig = sharing.is_mig;
+  out->n_processes = sharing.n_processes;
   out->sm_clock_now_mhz = reading.sm_clock_mhz;
   snprintf(out->throttle, sizeof out->throttle, "%s", reading.throttle);
 }

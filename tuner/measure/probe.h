@@ -15,6 +15,7 @@ struct fpl_probed_device {
   double sm_clock_mhz;     /* the device's maximum */
   double sm_clock_now_mhz; /* 0: unknown */
   char throttle[96];       /* "" unknown */
+  int is_mig, n_processes; /* cut into slices; processes that compute on it; -1 unknown */
 };
 
 struct fpl_probe {

@@ -23,6 +23,13 @@
 #ifndef FPL_MEASURE_PROTOCOL_H
 #define FPL_MEASURE_PROTOCOL_H
 
+#include "tuner/core/kernel.h"
+
+#include <jansson.h>
+
 enum { FPL_PROTOCOL_MOST_BYTES = 16 << 20 };
+
+/* The "kernel" of a load request; the caller owns it. NULL: out of memory. */
+json_t *fpl_protocol_kernel(const struct fpl_kernel *k);
 
 #endif
