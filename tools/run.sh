@@ -2,6 +2,7 @@
 # The first look: tunes two real FFNs into BUILD/run.db, looks one up and shows the table.
 # On a machine with a GPU that has a profile: compiled, verified and measured there. Without: for the
 # H200, by the cost model; the best are compiled where NVRTC is, and their dataflow is interpreted.
+# Last, the plans that come with it are read into BUILD/shipped.db and shown.
 # usage: run.sh [BUILD]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,3 +37,13 @@ echo "+ fuseplan lookup ${problem[*]} --device $device"
 "$fuseplan" lookup "${problem[@]}" --device "$device" --db "$database"
 echo "+ fuseplan show --db $database"
 "$fuseplan" show --db "$database"
+
+echo "run: the plans that come with fuseplan, measured on an H200:"
+shipped=$build/shipped.db
+rm -f "$shipped" "$shipped-wal" "$shipped-shm"
+for file in profiles/plans/*.jsonl; do
+  echo "+ fuseplan import $file --db $shipped"
+  "$fuseplan" import "$file" --db "$shipped"
+done
+echo "+ fuseplan show --db $shipped"
+"$fuseplan" show --db "$shipped"

@@ -99,8 +99,9 @@ static enum fpl_status check_dataflow(const struct fpl_problem *p, const struct 
            !(report.max_abs_error <= most_error))
     r->outcome = FPL_OUTCOME_WRONG_RESULT;
   else
-    snprintf(r->reason, sizeof r->reason, "dataflow interpreted, largest error %g",
-             report.max_abs_error);
+    snprintf(r->reason, sizeof r->reason,
+             "dataflow interpreted, error at most %.1e of the largest value",
+             report.max_abs_value > 0 ? report.max_abs_error / report.max_abs_value : 0.0);
   return FPL_OK;
 }
 
