@@ -6,20 +6,20 @@
 #include "costmodel/analyzer.h"
 #include "tuner/core/ports.h"
 
-/* One of the two products, over all waves of the busiest block; microseconds. The levels work at
- * the same time: within a wave the slowest one counts. */
+/* One of the two products, over all waves; microseconds. The chip's levels, the ring and the
+ * consumers work at the same time: within a wave the slowest one counts. */
 struct fpl_product_terms {
-  double hbm_us;     /* bytes from HBM at the rate that the bytes in flight allow */
+  double hbm_us;     /* bytes from HBM, whole chip */
   double l2_us;      /* shared and disjoint L2 reads, whole chip */
-  double ingress_us; /* the busiest block's reads from L2 into its SM */
-  double smem_us;    /* the busiest block's shared-memory traffic */
-  double issue_us;   /* its copies, one each operand and stage */
+  double issue_us;   /* the busiest block's copies, one each operand and stage */
+  double smem_us;    /* its shared-memory traffic */
   double tensor_us;  /* its matrix instructions at the tile's efficiency */
-  double stream_us;  /* sum over waves of the largest of the above; gemm1: less prefetch */
+  double consume_us; /* the larger of those two, and what each stage costs beside */
+  double ring_us;    /* turns of its ring's slots, and waiting for HBM; gemm1: less prefetch */
+  double stream_us;  /* sum over waves of the largest of hbm, l2, issue, consume, ring */
 };
 
-/* total_us = launch + fill + gemm0.stream + exchange + handover + gemm1.stream + reduce + slack +
- * tail. */
+/* total_us = launch + fill + gemm0.stream + exchange + handover + gemm1.stream + reduce. */
 struct fpl_time_terms {
   double launch_us;
   double fill_us; /* first latency: nothing can be multiplied before */
@@ -27,9 +27,7 @@ struct fpl_time_terms {
   double exchange_us; /* finishing C, all-exchange, shuffle: GEMM1 waits for it */
   double handover_us; /* two-phase: grid barrier (l2) or second kernel (hbm) */
   double reduce_us;   /* of E, over DSM and in L2 */
-  double slack_us;    /* what streams lose against the device's rates in a busy stream of kernels */
-  double tail_us;
-  double prefetch_us; /* of gemm1's HBM time: spent behind exchange or handover (not in the sum) */
+  double prefetch_us; /* of gemm1's ring: spent behind exchange or handover (not in the sum) */
   double total_us;
 };
 

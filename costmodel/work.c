@@ -128,16 +128,13 @@ void fpl_work_make(const struct fpl_problem *p, const struct fpl_schedule *s,
   weighed1.smem *= (double)t->units_gemm1;
   fill(&weighed0, &weighed1, t->units, t->blocks, traffic, &out[FPL_GEMM0]);
   fill(&weighed1, &weighed0, t->units_gemm1, t->blocks, traffic, &out[FPL_GEMM1]);
-  const double g = (double)t->branches, e = FPL_ELEMENT_BYTES;
-  const double m_cover = cover_excess(t, FPL_DIM_M, s->cls_m);
+  const double g = (double)t->branches;
   struct fpl_work *const w0 = &out[FPL_GEMM0], *const w1 = &out[FPL_GEMM1];
-  w0->active_share = 1 / (m_cover * cover_excess(t, FPL_DIM_N, s->cls_n));
   w0->copies = x0.products * (1 + 1 / g);
   w0->tensor_us = tensor_us(d, s->blk_m, s->blk_n, s->blk_k, x0.products, false);
-  w0->in_flight_bytes = s->stages * g * s->blk_n * s->blk_k * e;
-  w1->active_share = 1 / (m_cover * cover_excess(t, FPL_DIM_L, s->cls_l));
+  w0->stages = x0.products / g;
   w1->copies = x1.products * (fpl_is_two_phase(s) ? 2 : 1);
   w1->tensor_us =
       tensor_us(d, s->blk_m, s->blk_l, s->blk_n, x1.products, s->exchange == FPL_EXCHANGE_REGISTER);
-  w1->in_flight_bytes = (double)s->stages * s->blk_l * s->blk_n * e;
+  w1->stages = x1.products;
 }

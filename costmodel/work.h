@@ -10,7 +10,6 @@ enum { FPL_GEMM0, FPL_GEMM1, FPL_PRODUCTS };
 
 struct fpl_work {
   int64_t units;
-  double active_share;      /* part of a cluster's blocks that have a tile */
   double hbm_bytes;         /* of one unit, average */
   double l2_shared_bytes;   /* of one unit, average */
   double l2_disjoint_bytes; /* of one unit, average */
@@ -18,7 +17,7 @@ struct fpl_work {
   double smem_bytes;        /* one unit, busiest block */
   double copies;            /* one unit, busiest block */
   double tensor_us;         /* one unit, busiest block */
-  double in_flight_bytes;   /* weights that a block's ring holds under way */
+  double stages;            /* one unit, busiest block: turns of the ring */
 };
 
 bool fpl_is_two_phase(const struct fpl_schedule *s);
