@@ -92,7 +92,7 @@ run_sass() {
 
 sanitize() { # TOOL NAME: the worker under a tool, over NAME.frames
   local at=$work/$1-$2
-  timeout 150 compute-sanitizer --tool "$1" --target-processes all --log-file "$at.log" \
+  timeout 200 compute-sanitizer --tool "$1" --target-processes all --log-file "$at.log" \
     "$BUILD/fuseplan" worker <"$work/$2.frames" >"$at.answers" 2>"$at.err"
   echo $? >"$at.status"
 }

@@ -14,14 +14,20 @@
 #include <jansson.h>
 #include <stdio.h>
 
+enum { FEW = 4 };
 static const struct {
   const char *name;
   struct fpl_problem problem;
+  int few[FEW]; /* picks with one consumer warpgroup */
 } files[] = {
-    {"chain", {FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 72, 120, 136, 104, {0}}},
-    {"gated", {FPL_KIND_GATED_FFN, FPL_DTYPE_BF16, FPL_ACT_SILU, 40, 264, 136, 128, {0}}},
+    {"chain",
+     {FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 72, 120, 136, 104, {0}},
+     {0, 1, 2, 6}},
+    {"gated",
+     {FPL_KIND_GATED_FFN, FPL_DTYPE_BF16, FPL_ACT_SILU, 40, 264, 136, 128, {0}},
+     {0, 3, 6, 9}},
 };
-enum { N_FILES = sizeof files / sizeof *files, KERNELS_EACH = GPU_PICKS_MOST, FEW = 4 };
+enum { N_FILES = sizeof files / sizeof *files, KERNELS_EACH = GPU_PICKS_MOST };
 
 /* One message of protocol.h; takes `request` over. */
 static bool write_frame(FILE *out, json_t *request) {
@@ -39,12 +45,12 @@ static bool write_frame(FILE *out, json_t *request) {
   return is_ok;
 }
 
-/* Is result i among those written? */
-static bool is_taken(const struct fpl_result *results, int i, bool is_few) {
-  int n_before = 0;
-  for (int j = 0; j < i; j++)
-    n_before += results[j].kernel.block_threads == 256;
-  return !is_few || (results[i].kernel.block_threads == 256 && n_before < FEW);
+/* Is pick i of a file among those written? */
+static bool is_taken(int file, int i, bool is_few) {
+  bool is_listed = false;
+  for (int j = 0; j < FEW; j++)
+    is_listed = is_listed || files[file].few[j] == i;
+  return !is_few || is_listed;
 }
 
 static bool write_session(FILE *out, const char *dir, int file, const char *support,
@@ -56,7 +62,7 @@ static bool write_session(FILE *out, const char *dir, int file, const char *supp
                                           "problem", problem, "seed", 1, "support", support));
   for (int i = 0; i < n && is_ok; i++) {
     const struct fpl_kernel *const k = &results[i].kernel;
-    if (!is_taken(results, i, is_few))
+    if (!is_taken(file, i, is_few))
       continue;
     char path[512];
     snprintf(path, sizeof path, "%s/%s-%d.cubin", dir, files[file].name, i);
@@ -80,7 +86,7 @@ static bool write_frames(const struct gpu_place *place, const char *dir, int fil
     is_ok = false;
   int n_taken = 0;
   for (int i = 0; i < n; i++)
-    n_taken += is_taken(results, i, is_few);
+    n_taken += is_taken(file, i, is_few);
   if (is_ok)
     printf("%s%s %d\n", files[file].name, suffix, 2 + 2 * n_taken);
   return is_ok;
