@@ -122,7 +122,7 @@ check-cli: tests ## the command-line tests alone
 	@BUILD=$(BUILD) tests/run tests/cli/*.bats
 
 .PHONY: check-san
-check-san: ## unit tests and fuzz corpora under AddressSanitizer and UBSan
+check-san: $(BUILD)/.setup-test ## unit tests and fuzz corpora under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/san SAN=1 CFLAGS="-O1 -g" check-unit
 
 .PHONY: check-valgrind
