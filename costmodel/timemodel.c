@@ -9,8 +9,12 @@
  * copy, 1: 213 ns; H200, bulk-copy micro-benchmark). */
 static const double PRODUCERS = 4;
 
-/* The next seven constants: fitted to 864 candidates of 18 problems, NVIDIA H200, CUDA 13.0,
- * 2026-11-30; the first two were set by hand near the optimum, the others refitted (MODEL.md 3.9). */
+/* How far a fused kernel brings its weights into L2 ahead of the ring, and who does so
+ * (codegen/skeletons/chain_sm90.cuh, prefetch_bytes and producer_warps). */
+enum { PREFETCH_BYTES = 96 << 10, LONG_RING = 4, LONG_RING_WARPS = 4, SHORT_RING_WARPS = 2 };
+
+/* The next eight constants: fitted to 1457 candidates of 18 problems, NVIDIA H200, CUDA 13.0,
+ * 2026-11-30; the first two were set by hand, the others refitted (MODEL.md 3.9). */
 
 /* A ring slot from its release to its data: wait, issue, latency of L2 under load. */
 static const double SLOT_US = 1.02;
@@ -20,19 +24,23 @@ static const double STAGE_US = 0.05;
 
 /* Share of HBM's time that the ring of a fused kernel waits for beside its own turns. The rows of
  * the two-phase kernel in MODEL.md 3.9 are met without: there it is 0. */
-static const double HBM_SHARE = 0.82;
+static const double HBM_SHARE = 0.68;
 
 /* Sums of C through the activation into place. */
-static const double FINISH_C_US = 0.51;
+static const double FINISH_C_US = 0.49;
 
 /* An E tile from sums to staging, fence, start of the pushes or adds. */
-static const double STAGE_E_US = 0.6;
+static const double STAGE_E_US = 0.65;
 
 /* A unit's adds complete, fence, counter. */
-static const double SETTLE_US = 2.03;
+static const double SETTLE_US = 1.77;
 
 /* One block reads a workspace tile, leaves zeros and stores E. */
-static const double COLLECT_BYTES_PER_US = 44e3;
+static const double COLLECT_BYTES_PER_US = 41e3;
+
+/* The copy engine's time for a row of a stage (of 32, 64 or 128 bytes) that it first brings into L2
+ * and then into the ring. */
+static const double TWICE_ROW_US = 1.83e-3;
 
 /* First C tile after the grid barrier: 2.1 us from C stored to the first product, less a barrier of
  * 0.9 us (H200, hand-written kernel with exchange l2). */
@@ -52,6 +60,7 @@ struct stream {
   double slots;       /* of the ring */
   double hbm_repeats; /* how often the weights come from HBM */
   double hbm_share;   /* of HBM's time, beside the ring's turns */
+  double row_us;      /* of the copy engine, average of the stages */
 };
 
 /* Time that GEMM1's weights may use before its first product. */
@@ -92,6 +101,15 @@ static double hbm_repeats(const struct fpl_problem *p, const struct fpl_schedule
   return 1 + (double)(m_steps - 1) * apart * (1 - resident);
 }
 
+/* MODEL.md 3.4: the copy engine's time for a row, averaged over a unit's stages: those that do not
+ * fit into the ring come over L2 first, if that reaches beyond a producer's next stage. */
+static double row_us(const struct fpl_schedule *s, const struct fpl_footprint *f, double stages) {
+  const int64_t warps = s->stages >= LONG_RING ? LONG_RING_WARPS : SHORT_RING_WARPS;
+  if (fpl_is_two_phase(s) || PREFETCH_BYTES / f->stage_bytes <= warps || stages <= s->stages)
+    return 0;
+  return TWICE_ROW_US * (1 - s->stages / stages);
+}
+
 /* MODEL.md 3.4: adds `times` waves of `clusters` clusters to `out`; returns the time of the ring
  * that the gap hid. */
 static double add_waves(const struct fpl_device *d, const struct stream *x, double times,
@@ -110,7 +128,8 @@ static double add_waves(const struct fpl_device *d, const struct stream *x, doub
   const double ring_us = turn_us / x->slots + x->hbm_share * hbm_us;
   const double filled = smaller(1, x->slots / w->stages);
   const double hidden_us = smaller(gap_us, filled * ring_us);
-  const double issue_us = w->copies * d->copy_issue_us / PRODUCERS;
+  const double issue_us =
+      larger(w->copies * d->copy_issue_us / PRODUCERS, w->copy_rows * x->row_us);
   const double chip_us = larger(larger(hbm_us - smaller(gap_us, filled * hbm_us), l2_us), issue_us);
   out->hbm_us += times * hbm_us;
   out->l2_us += times * l2_us;
@@ -174,8 +193,8 @@ static double reduce_us(const struct fpl_schedule *s, const struct fpl_device *d
   const bool uses_l2 = s->reduce == FPL_REDUCE_L2 || s->reduce == FPL_REDUCE_DSM_L2;
   const double dsm_bytes = v->dsm.reduce_scatter / (double)(t->units_gemm1 * t->blocks);
   double us = dsm_bytes > 0 ? waves * dsm_bytes / chip->dsm_bytes_per_us : 0;
-  if (s->reduce != FPL_REDUCE_NONE)
-    us += rounds * STAGE_E_US;
+  if (s->reduce != FPL_REDUCE_NONE) /* dsm_l2 stages the cluster's sum again, for the adds */
+    us += rounds * STAGE_E_US * (s->reduce == FPL_REDUCE_DSM_L2 ? 2 : 1);
   if (uses_dsm)
     us += rounds * d->dsm_latency_us;
   if (uses_l2) {
@@ -191,7 +210,6 @@ double fpl_time_us(const struct fpl_problem *p, const struct fpl_schedule *s,
                    const struct fpl_device *d, const struct fpl_tiling *t,
                    const struct fpl_footprint *f, const struct fpl_traffic *traffic,
                    struct fpl_time_terms *out) {
-  (void)f; /* capacity is legality's; the ring is known from the schedule */
   const struct chip chip = describe_chip(d, t->blocks);
   struct fpl_work work[FPL_PRODUCTS];
   fpl_work_make(p, s, d, t, traffic, work);
@@ -208,8 +226,9 @@ double fpl_time_us(const struct fpl_problem *p, const struct fpl_schedule *s,
     gap = s->exchange == FPL_EXCHANGE_L2 ? (struct gap){x.handover_us, false} : none;
   const double repeats = hbm_repeats(p, s, d, t, &chip);
   const double share = fpl_is_two_phase(s) ? 0 : HBM_SHARE;
-  const struct stream s0 = {&work[FPL_GEMM0], s->stages, repeats, share};
-  const struct stream s1 = {&work[FPL_GEMM1], s->stages, repeats, share};
+  const double twice_us = row_us(s, f, work[FPL_GEMM0].stages + work[FPL_GEMM1].stages);
+  const struct stream s0 = {&work[FPL_GEMM0], s->stages, repeats, share, twice_us};
+  const struct stream s1 = {&work[FPL_GEMM1], s->stages, repeats, share, twice_us};
   stream(d, &chip, &s0, none, &x.gemm0);
   x.prefetch_us = stream(d, &chip, &s1, gap, &x.gemm1);
   x.total_us = x.launch_us + x.fill_us + x.gemm0.stream_us + x.exchange_us + x.handover_us +

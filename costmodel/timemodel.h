@@ -11,7 +11,7 @@
 struct fpl_product_terms {
   double hbm_us;     /* bytes from HBM, whole chip */
   double l2_us;      /* shared and disjoint L2 reads, whole chip */
-  double issue_us;   /* the busiest block's copies, one each operand and stage */
+  double issue_us;   /* the busiest block's copies, or their rows where they come over L2 twice */
   double smem_us;    /* its shared-memory traffic */
   double tensor_us;  /* its matrix instructions at the tile's efficiency */
   double consume_us; /* the larger of those two, and what each stage costs beside */

@@ -8,6 +8,7 @@ enum {
   WGMMA_ROWS = 64,          /* rows of one instruction (PTX ISA, wgmma m64nNk16) */
   WGMMA_K = 16,             /* its step along the reduction */
   SMEM_BYTES_PER_CLK = 128, /* one SM's shared memory (CUDA C++ programming guide: 32 banks x 4) */
+  SLAB_WIDTH = 64,     /* most columns of a copied row: 128 bytes of f16 (PTX ISA, swizzling) */
   FLOPS_PER_CLK = 4096 /* one SM, dense f16 (H100 white paper: 989 TFLOP/s, 132 SMs, 1.83 GHz) */
 };
 
@@ -99,6 +100,15 @@ static double tensor_us(const struct fpl_device *d, int64_t blk_m, double column
   return flops * slowdown * (double)d->sms / d->tensor_flops_per_us;
 }
 
+/* Rows as a copy brings them: `rows` of each slab of a tile `columns` wide; a slab is 64, 32 or 16
+ * columns, the widest that divides (codegen/skeletons/chain_plan.cuh, slab_columns). */
+static double slab_rows(double rows, int64_t columns) {
+  int64_t slab = SLAB_WIDTH;
+  while (slab > WGMMA_K && columns % slab != 0)
+    slab /= 2;
+  return rows * (double)fpl_ceil_div(columns, slab);
+}
+
 /* Part `mine` of `whole`, in the proportion mine : other. */
 static double take(double whole, double mine, double other) {
   return mine > 0 ? whole * (mine / (mine + other)) : 0;
@@ -133,8 +143,10 @@ void fpl_work_make(const struct fpl_problem *p, const struct fpl_schedule *s,
   w0->copies = x0.products * (1 + 1 / g);
   w0->tensor_us = tensor_us(d, s->blk_m, s->blk_n, s->blk_k, x0.products, false);
   w0->stages = x0.products / g;
+  w0->copy_rows = w0->stages * slab_rows(s->blk_m + g * s->blk_n, s->blk_k);
   w1->copies = x1.products * (fpl_is_two_phase(s) ? 2 : 1);
   w1->tensor_us =
       tensor_us(d, s->blk_m, s->blk_l, s->blk_n, x1.products, s->exchange == FPL_EXCHANGE_REGISTER);
   w1->stages = x1.products;
+  w1->copy_rows = w1->stages * slab_rows(s->blk_l + (fpl_is_two_phase(s) ? s->blk_m : 0), s->blk_n);
 }

@@ -16,6 +16,7 @@ struct fpl_work {
   double load_bytes;        /* one unit, busiest block: from L2 into its SM */
   double smem_bytes;        /* one unit, busiest block */
   double copies;            /* one unit, busiest block */
+  double copy_rows;         /* one unit, busiest block: slab rows that those copies bring */
   double tensor_us;         /* one unit, busiest block */
   double stages;            /* one unit, busiest block: turns of the ring */
 };
