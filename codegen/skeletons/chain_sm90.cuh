@@ -190,8 +190,8 @@ template <class P> struct chain {
   }
 
   // The stages of a unit: its k tiles, then for each l step that is not empty the tiles of the
-  // strip. Stages that wait for a free slot are brought into L2 meanwhile, `ahead` of them: HBM's
-  // latency then lies behind the ring, not in it.
+  // strip. Stages that wait for a free slot are brought into L2 meanwhile, `ahead` of them, so
+  // that HBM's latency lies behind the ring; codegen/NOTES.md has what that gave and what it may cost.
   __device__ void produce(const tensor_map *map_a, const tensor_map *map_b,
                           const tensor_map *map_d) {
     constexpr int ahead = larger(1, prefetch_bytes / S::stage_bytes);

@@ -93,7 +93,8 @@ load common
 
 @test "export, import, export gives the same bytes, and the same plan without a search" {
   small_database
-  expect 0 export -o "$scratch/first.jsonl"
+  expect 0 export -o "$scratch/first.jsonl" --json
+  [ "$(jq .bytes <<<"$output")" -eq "$(wc -c <"$scratch/first.jsonl")" ]
   expect 0 import "$scratch/first.jsonl" --db "$scratch/copy.db" --json
   jq -e '.plans == 1 and .added > 0 and .flagged == 0' <<<"$output"
   expect 0 export --db "$scratch/copy.db" -o "$scratch/second.jsonl"

@@ -67,3 +67,15 @@ paper=(--kind gemm_chain --m 256 --n 16384 --k 4096 --l 4096 --dtype f16 --devic
   one_line_error
   [[ ${stderr_lines[0]} == *h100_sxm*h200* ]]
 }
+
+@test "ranks by the paper's plain model on request" {
+  expect 0 space --kind gemm_chain --m 128 --n 512 --k 32 --l 256 --device h200 --top 1 --json
+  local by_time
+  by_time=$(jq '.best[0].est_us' <<<"$output")
+  expect 0 space --kind gemm_chain --m 128 --n 512 --k 32 --l 256 --device h200 --top 1 --json \
+    --model plain
+  # No launch, latency or barrier in it: far below.
+  jq -e --argjson by_time "$by_time" '.best[0].est_us * 5 < $by_time' <<<"$output"
+  expect 2 space --kind gemm_chain --m 128 --n 512 --k 32 --device h200 --model best
+  one_line_error
+}

@@ -47,8 +47,8 @@ static void check_compiler(struct findings *all) {
     add(all, "nvrtc", false, err.text, "install the CUDA toolkit: kernels cannot be compiled");
     return;
   }
-  snprintf(found, sizeof found, "%s, headers %s (CCCL %s)", fpl_nvrtc_version(nvrtc),
-           fpl_nvrtc_include_dir(nvrtc), fpl_nvrtc_cccl_version(nvrtc));
+  snprintf(found, sizeof found, "%s at %s, headers %s (CCCL %s)", fpl_nvrtc_version(nvrtc),
+           fpl_nvrtc_library(nvrtc), fpl_nvrtc_include_dir(nvrtc), fpl_nvrtc_cccl_version(nvrtc));
   add(all, "nvrtc", true, found, "");
   fpl_nvrtc_close(nvrtc);
 }

@@ -40,13 +40,15 @@ static enum fpl_status write_out(const char *file, const struct fpl_text *text,
 
 int fpl_cmd_export(int argc, char **argv) {
   const char *db_path = NULL, *file = "-";
-  bool with_cubins = false;
+  bool with_cubins = false, is_json = false;
   const struct fpl_option options[] = {
       {"--db", FPL_OPTION_TEXT, &db_path, "FILE", "database (default: $FUSEPLAN_DB)", 0, 0, NULL},
       {"--cubins", FPL_OPTION_FLAG, &with_cubins, NULL, "compiled kernels too (large)", 0, 0, NULL},
+      {"--json", FPL_OPTION_FLAG, &is_json, NULL,
+       "with -o FILE: one JSON object about it (the export itself is JSON lines)", 0, 0, NULL},
       {"-o", FPL_OPTION_TEXT, &file, "FILE", "where to (default: - for stdout)", 0, 0, NULL}};
   int n_arguments = 0, exit_code = 0;
-  if (!fpl_cli_begin(&export_command, options, 3, argc, argv, NULL, &n_arguments, &exit_code))
+  if (!fpl_cli_begin(&export_command, options, 4, argc, argv, NULL, &n_arguments, &exit_code))
     return exit_code;
   struct fpl_arena arena = {0};
   struct fpl_err err = {0};
@@ -62,6 +64,8 @@ int fpl_cmd_export(int argc, char **argv) {
     status = fpl_db_export(db, with_cubins, collect, &text, &err);
   if (status == FPL_OK)
     status = write_out(file, &text, &err);
+  if (status == FPL_OK && is_json && strcmp(file, "-") != 0)
+    fpl_cli_print_json(json_pack("{s:s, s:I}", "file", file, "bytes", (json_int_t)text.length));
   fpl_text_free(&text);
   fpl_db_close(db);
   fpl_arena_free(&arena);

@@ -28,9 +28,12 @@ static void rank_paper(const struct fpl_problem *p, const struct fpl_device *d, 
   out->n = best.n;
 }
 
-static void rank_all(const struct fpl_problem *p, const struct fpl_device *d, int k,
+enum { MODEL_TIME, MODEL_PLAIN };
+static const char *const model_names[] = {"time", "plain", NULL};
+
+static void rank_all(const struct fpl_problem *p, const struct fpl_device *d, int model, int k,
                      struct ranking *out) {
-  const struct fpl_cost_port cost = fpl_cost_port();
+  const struct fpl_cost_port cost = model == MODEL_PLAIN ? fpl_cost_plain_port() : fpl_cost_port();
   struct fpl_rank_counts counts = {0};
   out->n = fpl_rank(p, d, &cost, k, &fpl_rank_defaults, out->best, &counts);
   out->n_ranked = counts.n_costed;
@@ -73,10 +76,11 @@ static void print_text(const struct fpl_space_counts *counts, const struct ranki
 
 int fpl_cmd_space(int argc, char **argv) {
   struct fpl_problem_opts problem_opts;
-  struct fpl_option options[FPL_PROBLEM_OPTIONS + 5];
+  struct fpl_option options[FPL_PROBLEM_OPTIONS + 6];
   const char *device = "h200";
   bool is_paper = false, is_count = false, is_json = false;
   int64_t top = 11;
+  int model = MODEL_TIME;
   fpl_problem_opts_init(&problem_opts, options);
   const struct fpl_option own[] = {
       {"--device", FPL_OPTION_TEXT, &device, "NAME", "device profile (default h200)", 0, 0, NULL},
@@ -85,11 +89,13 @@ int fpl_cmd_space(int argc, char **argv) {
       {"--count", FPL_OPTION_FLAG, &is_count, NULL, "counts only, no ranking", 0, 0, NULL},
       {"--top", FPL_OPTION_I64, &top, "N", "how many of the ranking to print (default 11)", 1,
        FPL_RANK_MOST, NULL},
+      {"--model", FPL_OPTION_NAME, &model, "MODEL",
+       "time: the time model (default); plain: the paper's largest V/B", 0, 0, model_names},
       {"--json", FPL_OPTION_FLAG, &is_json, NULL, "one JSON object", 0, 0, NULL}};
-  for (int i = 0; i < 5; i++)
+  for (int i = 0; i < 6; i++)
     options[FPL_PROBLEM_OPTIONS + i] = own[i];
   int n_arguments = 0, exit_code = 0;
-  if (!fpl_cli_begin(&command, options, FPL_PROBLEM_OPTIONS + 5, argc, argv, NULL, &n_arguments,
+  if (!fpl_cli_begin(&command, options, FPL_PROBLEM_OPTIONS + 6, argc, argv, NULL, &n_arguments,
                      &exit_code))
     return exit_code;
 
@@ -115,7 +121,7 @@ int fpl_cmd_space(int argc, char **argv) {
   else
     fpl_space_count(&p, &d, &counts);
   if (!is_paper && !is_count)
-    rank_all(&p, &d, (int)top, &ranking);
+    rank_all(&p, &d, model, (int)top, &ranking);
   const double seconds = (fpl_now_us() - start_us) / 1e6;
   if (is_count)
     ranking.n = 0;
