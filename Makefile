@@ -28,6 +28,7 @@ LIBS := -l:libsqlite3.a -l:libyaml.a -l:libjansson.a -l:libmd.a -ldl -lm -lpthre
 # Files that need the toolkit's headers, and what stands in for them without.
 CUDA_SOURCES := $(wildcard tuner/measure/driver.c tuner/measure/inputs.c tuner/measure/probe.c \
   tuner/measure/sample_*.c tuner/measure/verify_cuda.c tuner/measure/baseline_cublaslt.c \
+  tuner/measure/baseline_cudnn.c tuner/measure/baseline_pair.c \
   tuner/measure/worker.c)
 NO_CUDA_SOURCES := $(wildcard tuner/*/*_none.c tuner/*/*_absent.c)
 LIB_SOURCES := $(filter-out $(if $(HAS_CUDA),$(NO_CUDA_SOURCES),$(CUDA_SOURCES)), \
@@ -144,6 +145,15 @@ check-kernels: $(BUILD)/.setup-test ## nvcc with warnings as errors over selfche
 .PHONY: check-gpu
 check-gpu: tests ## on a GPU: verify candidates, sanitizers, planted faults
 	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/gpu/check.sh
+
+.PHONY: bench-gpu
+bench-gpu: build ## on a GPU: the benchmark, into profiles/benchmarks (pieces: PART=, ONLY=, see tools/bench/run.sh)
+	@tools/bench/run.sh $(BUILD)
+
+.PHONY: bench-show
+bench-show: ## the benchmark's table and means, on any machine (JSON=FILE: of another file)
+	@command -v python3 >/dev/null || tools/setup.sh bench
+	@python3 tools/bench/show.py $(JSON)
 
 .PHONY: golden-update
 golden-update: tests ## rewrite the golden .cu files; review the diff

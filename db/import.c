@@ -26,6 +26,7 @@ struct reader {
   const char *text;
   size_t length;
   int64_t line;
+  int64_t schema;         /* of the last header */
   struct fpl_arena arena; /* of the current line */
   json_t *object;
   struct value values[FPL_RECORD_COLUMNS];
@@ -151,6 +152,10 @@ static enum fpl_status take_column(struct reader *in, const struct fpl_column *c
                                    struct value *out, struct fpl_err *err) {
   *out = (struct value){0};
   json_t *const json = json_object_get(in->object, column->name);
+  if (!json && in->schema < column->since_schema) {
+    out->integer = column->older_value;
+    return FPL_OK;
+  }
   if (!json) {
     out->is_null = true;
     return column->is_optional ? FPL_OK : fail_line(in, err, "%s is missing", column->name);
@@ -359,7 +364,7 @@ static import_record *const importers[FPL_N_RECORDS] = {
     import_device_class, import_environment, import_problem,     import_run,
     import_kernel,       import_candidate,   import_measurement, import_plan};
 
-static enum fpl_status take_header(const struct reader *in, struct fpl_err *err) {
+static enum fpl_status take_header(struct reader *in, struct fpl_err *err) {
   const char *const format = json_string_value(json_object_get(in->object, "format"));
   const json_t *const schema = json_object_get(in->object, "schema");
   if (!format || strcmp(format, "fuseplan") != 0 || !json_is_integer(schema) ||
@@ -373,6 +378,7 @@ static enum fpl_status take_header(const struct reader *in, struct fpl_err *err)
                     fpl_db_newest_schema);
   if (json_integer_value(schema) < 1)
     return fail_line(in, err, "schema %lld does not exist", (long long)json_integer_value(schema));
+  in->schema = json_integer_value(schema);
   return FPL_OK;
 }
 

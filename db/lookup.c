@@ -12,7 +12,7 @@ enum { LEAST_KEY_DIGITS = 4 };
 
 /* Columns of a LEFT JOIN to kernels: the first one, sha, is NULL when there is none. */
 static void read_kernel(struct fpl_read *r, struct fpl_kernel *out) {
-  enum { KERNEL_COLUMNS = 4 + 9 + 5 * FPL_KERNEL_MAPS };
+  enum { KERNEL_COLUMNS = 4 + 9 + 7 * FPL_KERNEL_MAPS };
   if (sqlite3_column_type(r->statement, r->next) == SQLITE_NULL) {
     r->next += KERNEL_COLUMNS;
     return;
@@ -37,6 +37,8 @@ static void read_kernel(struct fpl_read *r, struct fpl_kernel *out) {
     map->box_rows = (int32_t)fpl_read_i64(r);
     map->box_cols = (int32_t)fpl_read_i64(r);
     map->slabs = (int32_t)fpl_read_i64(r);
+    map->parts = (int32_t)fpl_read_i64(r);
+    map->is_image = (int32_t)fpl_read_i64(r);
   }
   /* Divisors and factors of a launch: a damaged row must not become a division by zero. */
   if (out->rows_per_unit < 1 || out->units_per_row < 1 || out->max_clusters < 1 ||

@@ -32,6 +32,10 @@ struct fpl_column {
   int64_t least, most;
   const char *const *names;
   enum fpl_query find; /* of a reference */
+  /* A text of a schema before this one may lack the column, an integer or a boolean: it then holds
+   * older_value, as after the migration. */
+  int since_schema;
+  int64_t older_value;
 };
 
 /* In the order of the text: a record refers to earlier types alone. */
@@ -46,7 +50,7 @@ enum fpl_record {
   FPL_RECORD_PLAN,
   FPL_N_RECORDS
 };
-enum { FPL_RECORD_COLUMNS = 32 };
+enum { FPL_RECORD_COLUMNS = 40 };
 
 struct fpl_record_type {
   const char *name;

@@ -156,6 +156,8 @@ static enum fpl_status put_kernel(struct fpl_db *db, const struct fpl_kernel *k,
     fpl_bind_i64(&b, map->box_rows);
     fpl_bind_i64(&b, map->box_cols);
     fpl_bind_i64(&b, map->slabs);
+    fpl_bind_i64(&b, map->parts);
+    fpl_bind_i64(&b, map->is_image);
   }
   if (k->cubin)
     fpl_bind_blob(&b, k->cubin, k->cubin_bytes);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what a Debian machine lacks. usage: setup.sh build|test|lint|fuzz
+# Installs what a Debian machine lacks. usage: setup.sh build|test|lint|fuzz|bench
 set -euo pipefail
 
 build="gcc libc6-dev make libsqlite3-dev libyaml-dev libjansson-dev libmd-dev"
-test="$build g++ libcmocka-dev bats perl valgrind sqlite3 jq"
+test="$build g++ libcmocka-dev bats perl valgrind sqlite3 jq python3"
 lint="$build libcmocka-dev clang clang-format clang-tidy cppcheck shellcheck"
 fuzz="$build clang libclang-rt-14-dev"
 
@@ -11,9 +11,10 @@ case "${1:-}" in
 build) wanted=$build ;;
 test) wanted=$test ;;
 lint) wanted=$lint ;;
+bench) wanted=python3 ;;
 fuzz) wanted=$fuzz ;;
 *)
-  echo "usage: setup.sh build|test|lint|fuzz" >&2
+  echo "usage: setup.sh build|test|lint|fuzz|bench" >&2
   exit 2
   ;;
 esac

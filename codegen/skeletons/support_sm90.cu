@@ -5,7 +5,11 @@
 //   E[m,l] = C . D^T                                               kept in f64
 //
 // Elements are 16-bit; `dtype` is 0 for f16 and 1 for bf16 (enum fpl_dtype), `act` is enum fpl_act.
-// All matrices are row-major: A [m][k], B [branches n][k], C [m][n], D [l][n], E [m][l].
+// All matrices are row-major: A [m][k], B [branches n][k], C [m][n], D [l][n], E [m][l]. A of a
+// convolution is the im2col matrix of an image [batch][h][w][ic], B is [n][k1][k1][ic].
+#include "codegen/skeletons/epilogue/activation.cuh"
+#include "codegen/skeletons/ptx/grid_sm90.cuh"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -53,16 +57,6 @@ __device__ double activate(double x, int act) {
   return x;
 }
 
-__device__ float activate(float x, int act) {
-  if (act == act_relu)
-    return x > 0.0f ? x : 0.0f;
-  if (act == act_gelu)
-    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-  if (act == act_silu)
-    return x / (1.0f + __expf(-x));
-  return x;
-}
-
 constexpr int tile = 64;  // rows and columns of a block's product
 constexpr int depth = 16; // elements of the sum per step
 constexpr int threads = 256;
@@ -73,10 +67,41 @@ struct tiles {
   double w[depth][tile + 1]; // [depth][column]
 };
 
-// sums[i][j] = row (row0 + ty + 16 i) of x [rows][n_sum] times row (col0 + tx + 16 j) of
-// w [cols][n_sum]; rows outside count as zero.
-__device__ void multiply(const u16 *x, const u16 *w, long long rows, long long cols,
-                         long long n_sum, long long row0, long long col0, int dtype, tiles &smem,
+// An operand answers its element (row, k); zero outside.
+struct matrix {
+  const u16 *data; // [rows][n_sum]
+  long long rows, n_sum;
+  int dtype;
+
+  __device__ double operator()(long long row, long long k) const {
+    return row < rows && k < n_sum ? double(widen(data[row * n_sum + k], dtype)) : 0.0;
+  }
+};
+
+// Row: an output pixel of a k1 x k1 convolution with stride 1 and padding (k1 - 1) / 2; k: element
+// (r k1 + s) ic + c of its surroundings. Fewer than 2^31 rows and columns.
+struct im2col {
+  const u16 *data; // [batch][h][w][ic]
+  long long rows;  // batch h w
+  int h, w, ic, k1, dtype;
+
+  __device__ double operator()(long long row, long long k) const {
+    if (row >= rows || k >= (long long)k1 * k1 * ic)
+      return 0.0;
+    const int pixel = int(row);
+    const int tap = int(k) / ic;
+    const int y = pixel / w % h + tap / k1 - (k1 - 1) / 2;
+    const int x = pixel % w + tap % k1 - (k1 - 1) / 2;
+    if (y < 0 || y >= h || x < 0 || x >= w)
+      return 0.0;
+    const long long from = ((long long)(pixel / (h * w)) * h + y) * w + x;
+    return double(widen(data[from * ic + int(k) % ic], dtype));
+  }
+};
+
+// sums[i][j] = row (row0 + ty + 16 i) of x times row (col0 + tx + 16 j) of w, over n_sum elements.
+template <class X>
+__device__ void multiply(const X &x, const matrix &w, long long row0, long long col0, tiles &smem,
                          double (&sums)[per_thread][per_thread]) {
   const int tx = threadIdx.x % 16;
   const int ty = threadIdx.x / 16;
@@ -85,15 +110,12 @@ __device__ void multiply(const u16 *x, const u16 *w, long long rows, long long c
 #pragma unroll
     for (int j = 0; j < per_thread; j++)
       sums[i][j] = 0.0;
-  for (long long k0 = 0; k0 < n_sum; k0 += depth) {
+  for (long long k0 = 0; k0 < w.n_sum; k0 += depth) {
     for (int e = threadIdx.x; e < tile * depth; e += threads) {
       const int k = e % depth;
       const int r = e / depth;
-      const bool is_inside = k0 + k < n_sum;
-      smem.x[k][r] =
-          is_inside && row0 + r < rows ? double(widen(x[(row0 + r) * n_sum + k0 + k], dtype)) : 0.0;
-      smem.w[k][r] =
-          is_inside && col0 + r < cols ? double(widen(w[(col0 + r) * n_sum + k0 + k], dtype)) : 0.0;
+      smem.x[k][r] = x(row0 + r, k0 + k);
+      smem.w[k][r] = w(col0 + r, k0 + k);
     }
     __syncthreads();
     for (int k = 0; k < depth; k++)
@@ -104,6 +126,21 @@ __device__ void multiply(const u16 *x, const u16 *w, long long rows, long long c
           sums[i][j] = fma(smem.x[k][ty + 16 * i], smem.w[k][tx + 16 * j], sums[i][j]);
     __syncthreads();
   }
+}
+
+// Calls store(row, column, i, j) for each sum of the thread that lies inside.
+template <class Store>
+__device__ void each_sum(long long row0, long long col0, long long rows, long long cols,
+                         const Store &store) {
+#pragma unroll
+  for (int i = 0; i < per_thread; i++)
+#pragma unroll
+    for (int j = 0; j < per_thread; j++) {
+      const long long row = row0 + threadIdx.x / 16 + 16 * i;
+      const long long col = col0 + threadIdx.x % 16 + 16 * j;
+      if (row < rows && col < cols)
+        store(row, col, i, j);
+    }
 }
 
 struct sums {
@@ -126,6 +163,57 @@ __device__ u64 first_index() {
 
 __device__ u64 index_step() {
   return u64(gridDim.x) * blockDim.x;
+}
+
+// Two neighbouring elements in one word, the first in the low half.
+template <bool is_bf16> __device__ float2 widen_pair(uint32_t word) {
+  if constexpr (is_bf16)
+    return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162 *>(&word));
+  else
+    return __half22float2(*reinterpret_cast<const __half2 *>(&word));
+}
+
+constexpr int vector = 8; // elements of one 16-byte access
+
+template <bool is_bf16, skel::activation act>
+__device__ uint32_t activate_pair(uint32_t gate_word, uint32_t up_word, bool is_gated) {
+  const float2 gate = widen_pair<is_bf16>(gate_word);
+  const float2 up = is_gated ? widen_pair<is_bf16>(up_word) : make_float2(1.0f, 1.0f);
+  return skel::round_pair<is_bf16>(skel::activate<act>(gate.x) * up.x,
+                                   skel::activate<act>(gate.y) * up.y);
+}
+
+// The thread's 8 columns of each row that its block has.
+template <bool is_bf16, skel::activation act>
+__device__ void activate_rows(const u16 *x, u16 *c, int m, int n, bool is_gated) {
+  const int col0 = int(blockIdx.x * blockDim.x + threadIdx.x) * vector;
+  if (col0 >= n)
+    return;
+  const long long pitch = is_gated ? 2ll * n : n;
+  for (int row = int(blockIdx.y); row < m; row += int(gridDim.y)) {
+    const u16 *gate = x + row * pitch + col0;
+    const u16 *up = is_gated ? gate + n : gate;
+    u16 *to = c + (long long)row * n + col0;
+    if (n % vector == 0) {
+      const uint4 g = *reinterpret_cast<const uint4 *>(gate);
+      const uint4 u = is_gated ? *reinterpret_cast<const uint4 *>(up) : g;
+      *reinterpret_cast<uint4 *>(to) = make_uint4(activate_pair<is_bf16, act>(g.x, u.x, is_gated),
+                                                  activate_pair<is_bf16, act>(g.y, u.y, is_gated),
+                                                  activate_pair<is_bf16, act>(g.z, u.z, is_gated),
+                                                  activate_pair<is_bf16, act>(g.w, u.w, is_gated));
+    } else {
+      for (int i = 0; i < vector && col0 + i < n; i++)
+        to[i] = u16(activate_pair<is_bf16, act>(gate[i], up[i], is_gated));
+    }
+  }
+}
+
+template <skel::activation act>
+__device__ void activate_matrix(const u16 *x, u16 *c, int m, int n, bool is_gated, int dtype) {
+  if (dtype == 0)
+    activate_rows<false, act>(x, c, m, n, is_gated);
+  else
+    activate_rows<true, act>(x, c, m, n, is_gated);
 }
 
 } // namespace
@@ -162,20 +250,29 @@ extern "C" __global__ void __launch_bounds__(threads)
   const long long col0 = (long long)blockIdx.y * tile;
   double gate[per_thread][per_thread];
   double up[per_thread][per_thread];
-  multiply(a, b, m, n, k, row0, col0, dtype, smem, gate);
+  const matrix x = {a, m, k, dtype};
+  multiply(x, matrix{b, n, k, dtype}, row0, col0, smem, gate);
   if (branches == 2)
-    multiply(a, b + n * k, m, n, k, row0, col0, dtype, smem, up);
-#pragma unroll
-  for (int i = 0; i < per_thread; i++)
-#pragma unroll
-    for (int j = 0; j < per_thread; j++) {
-      const long long row = row0 + threadIdx.x / 16 + 16 * i;
-      const long long col = col0 + threadIdx.x % 16 + 16 * j;
-      if (row < m && col < n) {
-        const double value = activate(gate[i][j], act) * (branches == 2 ? up[i][j] : 1.0);
-        c[row * n + col] = narrow(value, dtype);
-      }
-    }
+    multiply(x, matrix{b + n * k, n, k, dtype}, row0, col0, smem, up);
+  each_sum(row0, col0, m, n, [&](long long row, long long col, int i, int j) {
+    const double value = activate(gate[i][j], act) * (branches == 2 ? up[i][j] : 1.0);
+    c[row * n + col] = narrow(value, dtype);
+  });
+}
+
+// C of a convolution, as above.
+extern "C" __global__ void __launch_bounds__(threads)
+    reference_conv0(const u16 *a, const u16 *b, u16 *c, long long m, long long n, int h, int w,
+                    int ic, int k1, int act, int dtype) {
+  __shared__ tiles smem;
+  const long long row0 = (long long)blockIdx.x * tile;
+  const long long col0 = (long long)blockIdx.y * tile;
+  double values[per_thread][per_thread];
+  multiply(im2col{a, m, h, w, ic, k1, dtype}, matrix{b, n, (long long)k1 * k1 * ic, dtype}, row0,
+           col0, smem, values);
+  each_sum(row0, col0, m, n, [&](long long row, long long col, int i, int j) {
+    c[row * n + col] = narrow(activate(values[i][j], act), dtype);
+  });
 }
 
 // E in f64, one 64 x 64 tile a block: grid (row tiles, column tiles), 256 threads.
@@ -186,16 +283,9 @@ extern "C" __global__ void __launch_bounds__(threads)
   const long long row0 = (long long)blockIdx.x * tile;
   const long long col0 = (long long)blockIdx.y * tile;
   double values[per_thread][per_thread];
-  multiply(c, d, m, l, n, row0, col0, dtype, smem, values);
-#pragma unroll
-  for (int i = 0; i < per_thread; i++)
-#pragma unroll
-    for (int j = 0; j < per_thread; j++) {
-      const long long row = row0 + threadIdx.x / 16 + 16 * i;
-      const long long col = col0 + threadIdx.x % 16 + 16 * j;
-      if (row < m && col < l)
-        e[row * l + col] = values[i][j];
-    }
+  multiply(matrix{c, m, n, dtype}, matrix{d, l, n, dtype}, row0, col0, smem, values);
+  each_sum(row0, col0, m, l,
+           [&](long long row, long long col, int i, int j) { e[row * l + col] = values[i][j]; });
 }
 
 // Adds to *out, which the host has zeroed. Blocks are multiples of 32 threads.
@@ -246,42 +336,18 @@ extern "C" __global__ void count_different(const u16 *x, const u16 *y, u64 count
     atomicAdd(out, n);
 }
 
-// c[m][n] = act(x[m][:n]) * x[m][n:] for x [m][2n] (is_gated), or act(x) for x [m][n].
-// Grid: x over columns, 8 a thread (any n; 16-byte accesses where n is a multiple of 8), y over
-// rows.
+// c[m][n] = act(x[m][:n]) * x[m][n:] for x [m][2n] (is_gated), or act(x) for x [m][n], where c may
+// be x. Grid: x over columns, 8 a thread (any n; 16-byte accesses where n is a multiple of 8), y
+// over rows. May be launched early.
 extern "C" __global__ void activation(const u16 *x, u16 *c, int m, int n, int is_gated, int act,
                                       int dtype) {
-  const long long pitch = is_gated ? 2ll * n : n;
-  const int col0 = int(blockIdx.x * blockDim.x + threadIdx.x) * 8;
-  if (col0 >= n)
-    return;
-  const int n_cols = n - col0 < 8 ? n - col0 : 8;
-  const bool is_vector = n % 8 == 0;
-  for (int row = int(blockIdx.y); row < m; row += int(gridDim.y)) {
-    const u16 *gate_row = x + row * pitch + col0;
-    const u16 *up_row = gate_row + n;
-    u16 *c_row = c + (long long)row * n + col0;
-    alignas(16) u16 gate[8], up[8], result[8];
-    if (is_vector) {
-      *reinterpret_cast<uint4 *>(gate) = *reinterpret_cast<const uint4 *>(gate_row);
-      if (is_gated)
-        *reinterpret_cast<uint4 *>(up) = *reinterpret_cast<const uint4 *>(up_row);
-    } else {
-      for (int i = 0; i < n_cols; i++) {
-        gate[i] = gate_row[i];
-        if (is_gated)
-          up[i] = up_row[i];
-      }
-    }
-    for (int i = 0; i < 8; i++)
-      if (i < n_cols) {
-        const float factor = is_gated ? widen(up[i], dtype) : 1.0f;
-        result[i] = narrow(activate(widen(gate[i], dtype), act) * factor, dtype);
-      }
-    if (is_vector)
-      *reinterpret_cast<uint4 *>(c_row) = *reinterpret_cast<const uint4 *>(result);
-    else
-      for (int i = 0; i < n_cols; i++)
-        c_row[i] = result[i];
-  }
+  skel::wait_for_kernels_before();
+  if (act == act_relu)
+    activate_matrix<skel::activation::relu>(x, c, m, n, is_gated != 0, dtype);
+  else if (act == act_gelu)
+    activate_matrix<skel::activation::gelu>(x, c, m, n, is_gated != 0, dtype);
+  else if (act == act_silu)
+    activate_matrix<skel::activation::silu>(x, c, m, n, is_gated != 0, dtype);
+  else
+    activate_matrix<skel::activation::none>(x, c, m, n, is_gated != 0, dtype);
 }

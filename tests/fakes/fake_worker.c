@@ -23,6 +23,7 @@ struct fake {
   char log_path[1024];
   char op[16];
   int id;
+  bool is_untraced;
   uint64_t random;
 };
 
@@ -115,7 +116,8 @@ static json_t *sample(struct fake *f, const json_t *request) {
   for (int64_t i = 0; i < n; i++)
     json_array_append_new(us, one_time(f));
   pause_ms((long)script_number(f, "wait", 0));
-  return json_pack("{s:b,s:o,s:s,s:f,s:s}", "ok", 1, "us", us, "method", "cupti", "sm_clock_mhz",
+  return json_pack("{s:b,s:o,s:s,s:f,s:s}", "ok", 1, "us", us, "method",
+                   f->is_untraced ? "graph" : "cupti", "sm_clock_mhz",
                    is_throttled || is_capped ? 900.0 : script_number(f, "clock", 1980), "throttle",
                    is_throttled ? "hw_slowdown"
                    : is_capped  ? "sw_power_cap"
@@ -123,6 +125,8 @@ static json_t *sample(struct fake *f, const json_t *request) {
 }
 
 static json_t *answer_for(struct fake *f, const json_t *request) {
+  if (strcmp(f->op, "open") == 0)
+    f->is_untraced = json_is_false(json_object_get(request, "trace"));
   if (strcmp(f->op, "open") == 0)
     return json_pack("{s:b,s:{s:s,s:s,s:i}}", "ok", 1, "environment", "device_name", "fake",
                      "sm_clock_mhz", "1980", "sms", 132);

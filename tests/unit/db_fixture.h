@@ -88,9 +88,9 @@ static inline void fixture_kernel(struct fpl_kernel *k, int stages) {
   assert_non_null(k->cubin);
   memset(k->cubin, stages, k->cubin_bytes);
   fpl_hash_bytes_hex(k->cubin, k->cubin_bytes, k->sha);
-  k->maps[0] = (struct fpl_map_recipe){-1, 768, 64, 64, 1};
-  k->maps[1] = (struct fpl_map_recipe){3072, 768, 128, 64, 1};
-  k->maps[2] = (struct fpl_map_recipe){768, 3072, 128, 64, 2};
+  k->maps[0] = (struct fpl_map_recipe){-1, 768, 64, 64, 1, 1, 1};
+  k->maps[1] = (struct fpl_map_recipe){3072, 768, 128, 64, 1, 2, 0};
+  k->maps[2] = (struct fpl_map_recipe){768, 3072, 128, 64, 2, 1, 0};
   k->cluster = 2;
   k->block_threads = 384;
   k->smem_bytes = 200000;

@@ -232,7 +232,75 @@ static void a_newer_schema_is_refused_with_both_versions(void **state) {
   fpl_db_close(open_or_fail(s->path, FPL_DB_CREATE));
   make_foreign(s->path, "PRAGMA user_version = 99");
   refuses(s->path, FPL_DB_READ, FPL_DB_SCHEMA, "schema 99");
-  refuses(s->path, FPL_DB_CREATE, FPL_DB_SCHEMA, "knows schema 1");
+  refuses(s->path, FPL_DB_CREATE, FPL_DB_SCHEMA, "knows schema 2");
+}
+
+/* A database of schema 1 at `path` with the rows of `from`, a file of the newest schema. */
+static void make_schema_1(const char *path, const char *from) {
+  static const char *const tables[] = {"runs",     "environments", "environment_fields",
+                                       "problems", "kernels",      "device_classes",
+                                       "plans",    "candidates",   "measurements"};
+  sqlite3 *handle = NULL;
+  char sql[2048];
+  assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(handle, (const char *)fpl_db_migrations[0], NULL, NULL, NULL),
+                   SQLITE_OK);
+  snprintf(sql, sizeof sql, "ATTACH '%s' AS newest", from);
+  assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    sqlite3_stmt *statement = NULL;
+    snprintf(sql, sizeof sql,
+             "SELECT format('INSERT INTO main.%s (%%s) SELECT %%s FROM newest.%s', names, names)"
+             " FROM (SELECT group_concat(name) AS names FROM pragma_table_info('%s', 'main'))",
+             tables[i], tables[i], tables[i]);
+    assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    assert_int_equal(
+        sqlite3_exec(handle, (const char *)sqlite3_column_text(statement, 0), NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_finalize(statement);
+  }
+  sqlite3_close(handle);
+}
+
+static void a_database_of_schema_1_is_migrated_without_loss(void **state) {
+  const struct scratch *const s = *state;
+  char newest[sizeof s->path + 8];
+  snprintf(newest, sizeof newest, "%s.newest", s->path);
+  const struct fpl_device d = fixture_device("h200");
+  const struct fpl_problem p = fixture_problem(128);
+  const struct fpl_plan plan = fixture_plan(&p, 10);
+  struct fpl_db *db = open_or_fail(newest, FPL_DB_CREATE);
+  fixture_store(db, &p, &d, 10, &plan);
+  assert_int_equal(ask(db, "SELECT count(*) FROM kernels"), 1);
+  fpl_db_close(db);
+  /* What schema 1 cannot say has the value that every kernel of its time had. */
+  make_foreign(newest, "UPDATE kernels SET map_a_is_image = 0, map_b_parts = 1");
+  db = open_or_fail(newest, FPL_DB_READ);
+  struct fpl_text before = export_or_fail(db, true);
+  fpl_db_close(db);
+  make_schema_1(s->path, newest);
+  refuses(s->path, FPL_DB_READ, FPL_DB_SCHEMA, "schema 1 is older");
+
+  db = open_or_fail(s->path, FPL_DB_WRITE);
+  struct fpl_err err = {0};
+  must(fpl_db_check(db, &err), &err);
+  assert_int_equal(ask(db, "PRAGMA user_version"), fpl_db_newest_schema);
+  struct fpl_text after = export_or_fail(db, true);
+  assert_string_equal(before.text, after.text);
+  struct fpl_plan found_plan;
+  bool found = false;
+  must(fpl_db_find_plan(db, &p, &d, true, &found_plan, &found, &err), &err);
+  assert_true(found);
+  for (int i = 0; i < FPL_KERNEL_MAPS; i++) {
+    assert_int_equal(found_plan.kernel.maps[i].parts, 1);
+    assert_int_equal(found_plan.kernel.maps[i].is_image, 0);
+  }
+  assert_int_equal(found_plan.kernel.maps[2].slabs, 2);
+  fpl_plan_free(&found_plan);
+  fpl_text_free(&before);
+  fpl_text_free(&after);
+  fpl_db_close(db);
 }
 
 static void an_empty_file_becomes_a_database_when_asked(void **state) {
@@ -352,6 +420,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_missing_file_is_named_and_not_made, scratch_make,
                                       scratch_remove),
       cmocka_unit_test_setup_teardown(foreign_files_are_refused_untouched, scratch_make,
+                                      scratch_remove),
+      cmocka_unit_test_setup_teardown(a_database_of_schema_1_is_migrated_without_loss, scratch_make,
                                       scratch_remove),
       cmocka_unit_test_setup_teardown(a_newer_schema_is_refused_with_both_versions, scratch_make,
                                       scratch_remove),

@@ -187,7 +187,7 @@ static void lines_are_sorted_and_compact(void **state) {
   (void)state;
   struct fpl_db *const db = filled(128);
   struct fpl_text text = export_or_fail(db, false);
-  static const char header[] = "{\"format\":\"fuseplan\",\"schema\":1,\"type\":\"header\"}\n"
+  static const char header[] = "{\"format\":\"fuseplan\",\"schema\":2,\"type\":\"header\"}\n"
                                "{\"capability_major\":9,\"capability_minor\":0,\"class\":\"";
   assert_true(strncmp(text.text, header, sizeof header - 1) == 0);
   assert_non_null(strstr(text.text, ",\"samples\":[10,10.1,10.2],\"type\":\"measurement\"}\n"));
@@ -213,10 +213,10 @@ static const struct {
 } malformed[] = {
     {"{\"format\"", "[{\"format\"", "plans.jsonl:1: not a JSON object"},
     {"\"fuseplan\"", "\"other\"", "plans.jsonl:1: not the header"},
-    {"\"schema\":1", "\"schema\":99", "plans.jsonl:1: schema 99 is newer"},
-    {"\"schema\":1", "\"schema\":0", "plans.jsonl:1: schema 0"},
+    {"\"schema\":2", "\"schema\":99", "plans.jsonl:1: schema 99 is newer"},
+    {"\"schema\":2", "\"schema\":0", "plans.jsonl:1: schema 0"},
     {"\"type\":\"header\"", "\"type\":\"plan\"", "plans.jsonl:1: the first line is not a header"},
-    {"{\"format\":\"fuseplan\",\"schema\":1,\"type\":\"header\"}\n", "", "not a header"},
+    {"{\"format\":\"fuseplan\",\"schema\":2,\"type\":\"header\"}\n", "", "not a header"},
     {"\"type\":\"device_class\"", "\"type\":\"gpu\"", "plans.jsonl:2: type 'gpu' is unknown"},
     {"\"sms\":132", "\"sms\":132,\"sms\":132", "plans.jsonl:2: not a JSON object"},
     {"\"sms\":132", "\"sms\":132,\"smss\":1", "plans.jsonl:2: a device_class has no 'smss'"},
@@ -232,6 +232,9 @@ static const struct {
     {"\"cubin\":\"", "\"cubin\":\"!", "cubin is not base64"},
     {"\"cubin\":\"BAQE", "\"cubin\":\"BAQF", "sha is not that of its cubin"},
     {"\"cluster\":2", "\"cluster\":0", "cluster is 0"},
+    {"\"map_b_parts\":2", "\"map_b_parts\":0", "map_b_parts is 0"},
+    {"\"map_b_parts\":2,", "", "map_b_parts is missing"},
+    {"\"map_a_is_image\":true", "\"map_a_is_image\":1", "map_a_is_image is not true or false"},
     {"\"sha\":\"", "\"sha\":\"00", "sha is not 64 hex digits"},
     {"stages=4", "stages=7", "key is not that of this candidate"},
     {"stages=4", "stages=99", "stages"},
@@ -271,6 +274,35 @@ static void a_malformed_line_refuses_the_whole_file(void **state) {
   }
   fpl_text_free(&text);
   fpl_text_free(&empty);
+  fpl_db_close(a);
+  fpl_db_close(b);
+}
+
+/* What schema 2 added, with the values that every kernel of schema 1 has. */
+static const char *const added[] = {"\"map_a_is_image\":false,", "\"map_a_parts\":1,",
+                                    "\"map_b_is_image\":false,", "\"map_b_parts\":1,",
+                                    "\"map_d_is_image\":false,", "\"map_d_parts\":1,"};
+
+static void replace(struct fpl_text *text, const char *from, const char *to) {
+  struct fpl_text out = replaced(text, from, to);
+  fpl_text_free(text);
+  *text = out;
+}
+
+static void a_text_of_schema_1_is_completed(void **state) {
+  (void)state;
+  struct fpl_db *const a = filled(128), *const b = open_or_fail(":memory:", FPL_DB_CREATE);
+  assert_int_equal(sqlite3_exec(a->handle, "UPDATE kernels SET map_a_is_image = 0, map_b_parts = 1",
+                                NULL, NULL, NULL),
+                   SQLITE_OK);
+  struct fpl_text text = export_or_fail(a, true);
+  replace(&text, "\"schema\":2", "\"schema\":1");
+  for (size_t i = 0; i < sizeof added / sizeof *added; i++)
+    replace(&text, added[i], "");
+  assert_null(strstr(text.text, "_parts"));
+  assert_int_equal(import_or_fail(b, &text).n_flagged, 0);
+  exports_equal(a, b, true);
+  fpl_text_free(&text);
   fpl_db_close(a);
   fpl_db_close(b);
 }
@@ -341,6 +373,7 @@ int main(void) {
       cmocka_unit_test(odd_values_survive_the_round_trip),
       cmocka_unit_test(lines_are_sorted_and_compact),
       cmocka_unit_test(a_malformed_line_refuses_the_whole_file),
+      cmocka_unit_test(a_text_of_schema_1_is_completed),
       cmocka_unit_test(a_cut_file_is_refused),
       cmocka_unit_test(an_illegal_plan_is_stored_flagged_and_never_answers),
       cmocka_unit_test(a_failing_sink_ends_the_export),

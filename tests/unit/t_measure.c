@@ -97,6 +97,7 @@ static void measure(struct bench *b, const char *script, const struct fpl_measur
       .self_path = fake_worker_path(),
       .support_cubin_path = "",
       .work_dir = b->dir,
+      .is_untraced = strstr(script, "untraced") != NULL,
       .open_timeout_us = deadline_us(script, "hang:open"),
       .load_timeout_us = deadline_us(script, "hang:load"),
       .verify_timeout_us = deadline_us(script, "hang:verify"),
@@ -168,6 +169,18 @@ static void measures_cold_and_hot_and_records_everything(void **state) {
   assert_string_equal(fpl_environment_get(&bench.environment, "sm_clock_mhz"), "1980");
   char reason[FPL_DECIDE_REASON];
   assert_int_equal(fpl_decide(bench.results, 4, 0.02, reason), 3);
+  clear(&bench);
+}
+
+static void without_tracing_the_worker_is_told_so_and_times_are_those_of_graphs(void **state) {
+  (void)state;
+  run(&bench, 3, "untraced");
+  for (int id = 0; id < 3; id++)
+    assert_int_equal(bench.results[id].method, FPL_METHOD_GRAPH);
+  clear(&bench);
+  run(&bench, 3, "");
+  for (int id = 0; id < 3; id++)
+    assert_int_equal(bench.results[id].method, FPL_METHOD_CUPTI);
   clear(&bench);
 }
 
@@ -471,6 +484,7 @@ static void a_respawn_that_fails_once_goes_on(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(measures_cold_and_hot_and_records_everything),
+      cmocka_unit_test(without_tracing_the_worker_is_told_so_and_times_are_those_of_graphs),
       cmocka_unit_test(loads_the_library_first_and_verifies_all_before_timing),
       cmocka_unit_test(every_round_is_a_fresh_permutation_of_the_set),
       cmocka_unit_test(the_same_seed_gives_the_same_requests),

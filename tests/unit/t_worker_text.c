@@ -18,9 +18,12 @@ static const char load_text[] =
     "{\"op\":\"load\",\"id\":7,\"kernel\":{\"name\":\"chain_sm90_00000000\",\"cluster\":4,"
     "\"block_threads\":384,\"smem_bytes\":200000,\"rows_per_unit\":128,\"units_per_row\":30,"
     "\"max_clusters\":33,\"workspace_bytes_per_row_group\":4096,\"maps\":["
-    "{\"rows\":-1,\"cols\":768,\"box_rows\":128,\"box_cols\":64,\"slabs\":1},"
-    "{\"rows\":3072,\"cols\":768,\"box_rows\":64,\"box_cols\":64,\"slabs\":2},"
-    "{\"rows\":768,\"cols\":3072,\"box_rows\":64,\"box_cols\":32,\"slabs\":1}]},"
+    "{\"rows\":-1,\"cols\":768,\"box_rows\":128,\"box_cols\":64,\"slabs\":1,"
+    "\"parts\":1,\"is_image\":true},"
+    "{\"rows\":3072,\"cols\":768,\"box_rows\":64,\"box_cols\":64,\"slabs\":2,"
+    "\"parts\":3,\"is_image\":false},"
+    "{\"rows\":768,\"cols\":3072,\"box_rows\":64,\"box_cols\":32,\"slabs\":1,"
+    "\"parts\":1,\"is_image\":false}]},"
     "\"cubin\":\"/tmp/k.cubin\"}";
 
 static enum fpl_status parse(const char *text, struct fpl_request *out, struct fpl_err *err) {
@@ -47,6 +50,10 @@ static void reads_every_field_of_a_launch_descriptor(void **state) {
   assert_int_equal(r.kernel.maps[0].rows, -1);
   assert_int_equal(r.kernel.maps[1].slabs, 2);
   assert_int_equal(r.kernel.maps[1].box_rows, 64);
+  assert_int_equal(r.kernel.maps[0].parts, 1);
+  assert_int_equal(r.kernel.maps[1].parts, 3);
+  assert_int_equal(r.kernel.maps[0].is_image, 1);
+  assert_int_equal(r.kernel.maps[1].is_image, 0);
   assert_int_equal(r.kernel.maps[2].cols, 3072);
   assert_int_equal(r.kernel.maps[2].box_cols, 32);
   assert_string_equal(r.cubin, "/tmp/k.cubin");
@@ -72,6 +79,11 @@ static void reads_open_with_its_problem(void **state) {
   assert_int_equal(r.problem.act, FPL_ACT_SILU);
   assert_true(r.seed == (uint64_t)-3);
   assert_string_equal(r.support, "s.cubin");
+  assert_false(r.is_untraced);
+  message[strlen(message) - 1] = '\0';
+  strcat(message, ",\"trace\":false}");
+  assert_int_equal(parse(message, &r, &err), FPL_OK);
+  assert_true(r.is_untraced);
 }
 
 static void reads_the_library_and_the_short_requests(void **state) {
@@ -138,6 +150,10 @@ static void refuses_launch_descriptors_out_of_range(void **state) {
   assert_int_equal(parse_changed("\"rows\":3072", "\"rows\":0", &err), FPL_PARSE);
   assert_non_null(strstr(err.text, "map 1"));
   assert_int_equal(parse_changed("\"box_rows\":128", "\"box_rows\":512", &err), FPL_PARSE);
+  assert_int_equal(parse_changed("\"parts\":3", "\"parts\":0", &err), FPL_PARSE);
+  assert_non_null(strstr(err.text, "parts"));
+  assert_int_equal(parse_changed("\"is_image\":true", "\"is_image\":1", &err), FPL_PARSE);
+  assert_non_null(strstr(err.text, "is_image"));
   assert_non_null(strstr(err.text, "map 0"));
 }
 

@@ -1,12 +1,14 @@
 /* fuseplan tune: the problems of a workload, one after the other, into a database. */
 #define _POSIX_C_SOURCE 200809L
 #include "codegen/build.h"
+#include "costmodel/analyzer.h"
 #include "db/db.h"
 #include "tuner/base/str.h"
 #include "tuner/base/sys.h"
 #include "tuner/cli/autodevice.h"
 #include "tuner/cli/cli.h"
 #include "tuner/cli/tune.h"
+#include "tuner/core/legal.h"
 #include "tuner/core/workload.h"
 #include "tuner/measure/measure.h"
 
@@ -27,14 +29,15 @@ static const struct fpl_command command = {
     .least_arguments = 1,
     .most_arguments = 1};
 
-enum { MEASURE_AUTO, MEASURE_CUPTI, MEASURE_MODEL };
-static const char *const measure_names[] = {"auto", "cupti", "model", NULL};
+enum { MEASURE_AUTO, MEASURE_CUPTI, MEASURE_GRAPH, MEASURE_MODEL };
+static const char *const measure_names[] = {"auto", "cupti", "graph", "model", NULL};
+enum { AGAIN_MOST = 16 };
 
 struct session {
   const char *file, *db_path, *only, *device_name, *budget_text;
   int measure;
-  int64_t top_k, seed, jobs, samples;
-  bool is_resume, is_json, is_quiet;
+  int64_t top_k, seed, jobs, samples, again;
+  bool is_resume, is_json, is_quiet, is_kernels_only;
 
   struct fpl_arena arena;
   struct fpl_paths paths;
@@ -85,6 +88,8 @@ static enum fpl_status check_only(const struct session *s, struct fpl_err *err) 
 }
 
 static enum fpl_status read_inputs(struct session *s, struct fpl_err *err) {
+  if (s->again > 0 && s->is_resume)
+    return fpl_fail(err, FPL_USAGE, "--again measures what is stored, --resume what is not");
   enum fpl_status status = fpl_paths_find(&s->arena, &s->paths, err);
   if (status != FPL_OK)
     return status;
@@ -106,7 +111,7 @@ static enum fpl_status read_inputs(struct session *s, struct fpl_err *err) {
   return fpl_paths_device(&s->arena, &s->paths, s->device_name, &s->device, err);
 }
 
-/* --measure auto: on a GPU that answers and fits the profile, else by model. */
+/* --measure auto: cupti on a GPU that answers and fits the profile, else by model. */
 static enum fpl_status choose_measure(struct session *s, struct fpl_err *err) {
   if (s->measure == MEASURE_MODEL)
     return FPL_OK;
@@ -121,10 +126,10 @@ static enum fpl_status choose_measure(struct session *s, struct fpl_err *err) {
   if (s->measure == MEASURE_AUTO)
     s->measure = fits ? MEASURE_CUPTI : MEASURE_MODEL;
   else if (status != FPL_OK)
-    return fpl_fail(err, FPL_DEVICE, "--measure cupti: %.400s", why.text);
+    return fpl_fail(err, FPL_DEVICE, "--measure %s: %.400s", measure_names[s->measure], why.text);
   else if (!fits)
-    return fpl_fail(err, FPL_DEVICE, "--measure cupti: this GPU is '%s', not '%s'", here.name,
-                    s->device.name);
+    return fpl_fail(err, FPL_DEVICE, "--measure %s: this GPU is '%s', not '%s'",
+                    measure_names[s->measure], here.name, s->device.name);
   return FPL_OK;
 }
 
@@ -154,7 +159,7 @@ static enum fpl_status open_builder(struct session *s, struct fpl_err *err) {
 }
 
 static enum fpl_status open_measurer(struct session *s, struct fpl_err *err) {
-  if (s->measure != MEASURE_CUPTI)
+  if (s->measure == MEASURE_MODEL)
     return FPL_OK;
   const char *support = NULL;
   enum fpl_status status = fpl_builder_support(s->builder, &support, err);
@@ -165,6 +170,7 @@ static enum fpl_status open_measurer(struct session *s, struct fpl_err *err) {
   const struct fpl_measurer_options options = {.self_path = s->paths.self,
                                                .support_cubin_path = support,
                                                .work_dir = s->work_dir,
+                                               .is_untraced = s->measure == MEASURE_GRAPH,
                                                .verify_timeout_us = 10e6,
                                                .sample_timeout_us = 10e6};
   status = fpl_measurer_open(&options, &s->measurer, err);
@@ -177,6 +183,8 @@ static enum fpl_status open_measurer(struct session *s, struct fpl_err *err) {
 
 static enum fpl_status open_database(struct session *s, struct fpl_err *err) {
   char arguments[512];
+  if (s->again > 0)
+    return fpl_cli_open_existing(s->db_path, &s->db, err);
   snprintf(arguments, sizeof arguments, "tune %s --device %s --measure %s --top-k %lld", s->file,
            s->device.name, measure_names[s->measure], (long long)s->top_k);
   enum fpl_status status = fpl_paths_make_parent(&s->arena, s->db_path, err);
@@ -223,9 +231,45 @@ static void count_outcomes(struct session *s, const struct fpl_tuned *tuned) {
   }
 }
 
+/* The kernel of the plan; where the library won, the fastest kernel. NULL: none was measured. */
+static const struct fpl_result *best_kernel(const struct fpl_tuned *tuned) {
+  const struct fpl_result *best = NULL;
+  const bool is_kernel_plan = tuned->has_plan && !tuned->plan.is_library;
+  for (int i = 0; i < tuned->n_results; i++) {
+    const struct fpl_result *const r = &tuned->results[i];
+    if (r->is_library || r->outcome != FPL_OUTCOME_OK)
+      continue;
+    if (is_kernel_plan && memcmp(&r->schedule, &tuned->plan.schedule, sizeof r->schedule) == 0)
+      return r;
+    if (!best || r->stats[FPL_COLD].median_us < best->stats[FPL_COLD].median_us)
+      best = r;
+  }
+  return best;
+}
+
+/* A result with what the analyzer says of its bytes. */
+static json_t *result_answer(const struct session *s, const struct fpl_problem *p,
+                             const struct fpl_result *r) {
+  json_t *const out = fpl_json_result(r);
+  struct fpl_tiling t;
+  struct fpl_footprint f;
+  struct fpl_traffic traffic;
+  char text[FPL_SCHEDULE_TEXT];
+  if (r->is_library || !fpl_legal(p, &r->schedule, &s->device, &t, &f, NULL))
+    return out;
+  fpl_analyze(p, &r->schedule, &t, &f, &traffic);
+  fpl_schedule_text(&r->schedule, text);
+  json_object_set_new(out, "kernel", fpl_json_kernel(&r->kernel, p->m));
+  json_object_set_new(out, "schedule_text", json_string(text));
+  json_object_set_new(out, "hbm_bytes", json_real(traffic.bytes[FPL_LEVEL_HBM]));
+  json_object_set_new(out, "l2_bytes", json_real(traffic.bytes[FPL_LEVEL_L2]));
+  return out;
+}
+
 static void report(struct session *s, const struct fpl_workload *w, const struct fpl_tuned *tuned,
                    double seconds) {
   const struct fpl_plan *const plan = &tuned->plan;
+  const struct fpl_result *const kernel = best_kernel(tuned);
   const double ratio = tuned->has_plan && plan->measured_us > 0 && plan->library_us > 0
                            ? plan->library_us / plan->measured_us
                            : 0;
@@ -238,6 +282,11 @@ static void report(struct session *s, const struct fpl_workload *w, const struct
     json_object_set_new(answer, "seconds", json_real(seconds));
     if (!tuned->has_plan)
       json_object_set_new(answer, "reason", json_string(tuned->reason));
+    json_object_set_new(answer, "best_kernel",
+                        kernel ? result_answer(s, &w->problem, kernel) : json_null());
+    const bool has_library = tuned->n_results > 0 && tuned->results[0].is_library;
+    json_object_set_new(answer, "library",
+                        has_library ? result_answer(s, &w->problem, tuned->results) : json_null());
     json_array_append_new(s->answers, answer);
     return;
   }
@@ -256,11 +305,54 @@ static void report(struct session *s, const struct fpl_workload *w, const struct
   fflush(stdout);
 }
 
+struct again {
+  const char *device_name;
+  int64_t run_id; /* of the first that was taken */
+  int n, n_most;
+  struct fpl_schedule schedules[AGAIN_MOST];
+};
+
+/* Candidates come newest run first, measured ones by time: the first n of one run, its plan in
+ * front. */
+static enum fpl_status take_again(void *context, const struct fpl_db_candidate *c,
+                                  struct fpl_err *err) {
+  (void)err;
+  struct again *const a = context;
+  if (c->result.is_library || c->result.outcome != FPL_OUTCOME_OK ||
+      strcmp(c->device_name, a->device_name) != 0 || (a->n > 0 && c->run_id != a->run_id))
+    return FPL_OK;
+  if (a->n == a->n_most && !c->is_plan)
+    return FPL_OK;
+  const int at = a->n < a->n_most ? a->n++ : a->n - 1;
+  a->run_id = c->run_id;
+  a->schedules[at] = c->result.schedule;
+  if (c->is_plan) {
+    memmove(&a->schedules[1], &a->schedules[0], (size_t)at * sizeof a->schedules[0]);
+    a->schedules[0] = c->result.schedule;
+  }
+  return FPL_OK;
+}
+
+static enum fpl_status find_again(struct session *s, const struct fpl_problem *p, struct again *out,
+                                  struct fpl_err *err) {
+  int64_t problem_id = 0;
+  *out = (struct again){.device_name = s->device.name, .n_most = (int)s->again};
+  if (s->again == 0)
+    return FPL_OK;
+  enum fpl_status status = fpl_db_problem_id(s->db, p, &problem_id, err);
+  if (status == FPL_OK && problem_id != 0)
+    status = fpl_db_each_candidate(s->db, problem_id, take_again, out, err);
+  s->tuner.is_again = true;
+  s->tuner.again = out->schedules;
+  s->tuner.n_again = out->n;
+  return status;
+}
+
 static enum fpl_status tune_one(struct session *s, const struct fpl_workload *w,
                                 struct fpl_err *err) {
   bool is_known = false;
   const enum fpl_provenance provenance =
-      s->measure == MEASURE_CUPTI ? FPL_PROVENANCE_MEASURED : FPL_PROVENANCE_PREDICTED;
+      s->measure != MEASURE_MODEL ? FPL_PROVENANCE_MEASURED : FPL_PROVENANCE_PREDICTED;
   enum fpl_status status = FPL_OK;
   if (s->is_resume)
     status = fpl_db_has_plan(s->db, &w->problem, &s->device, provenance, &is_known, err);
@@ -269,10 +361,14 @@ static enum fpl_status tune_one(struct session *s, const struct fpl_workload *w,
     return status;
   }
   struct fpl_tuned tuned;
+  struct again again;
   const double start_us = fpl_now_us();
+  status = find_again(s, &w->problem, &again, err);
+  if (status != FPL_OK)
+    return status;
   s->tuner.measure.seed = (uint64_t)s->seed;
   status = fpl_tune_problem(&s->tuner, &w->problem, &tuned, err);
-  if (status == FPL_OK && tuned.n_results > 0)
+  if (status == FPL_OK && tuned.n_results > 0 && s->again == 0)
     status = fpl_db_store_problem(s->db, s->run_id, &w->problem, &s->device, tuned.results,
                                   tuned.n_results, &tuned.environment,
                                   tuned.has_plan ? &tuned.plan : NULL, err);
@@ -342,7 +438,8 @@ int fpl_cmd_tune(int argc, char **argv) {
       {"--device", FPL_OPTION_TEXT, &s.device_name, "NAME", "profile, or auto: this machine's GPU",
        0, 0, NULL},
       {"--measure", FPL_OPTION_NAME, &s.measure, "HOW",
-       "auto: cupti where the GPU is the device, else model", 0, 0, measure_names},
+       "auto: cupti where the GPU is the device, else model; graph: replays, without CUPTI", 0, 0,
+       measure_names},
       {"--top-k", FPL_OPTION_I64, &s.top_k, "N", "candidates to compile (default 24)", 1, 256,
        NULL},
       {"--samples", FPL_OPTION_I64, &s.samples, "N", "most samples a candidate (default 200)", 8,
@@ -353,6 +450,11 @@ int fpl_cmd_tune(int argc, char **argv) {
       {"--seed", FPL_OPTION_I64, &s.seed, "N", "of inputs and of the order (default 1)", 0,
        INT64_MAX, NULL},
       {"--resume", FPL_OPTION_FLAG, &s.is_resume, NULL, "skip what has a plan already", 0, 0, NULL},
+      {"--again", FPL_OPTION_I64, &s.again, "N",
+       "measure the N best stored kernels and the library anew; store nothing", 1, AGAIN_MOST,
+       NULL},
+      {"--kernels-only", FPL_OPTION_FLAG, &s.is_kernels_only, NULL,
+       "leave the library plan out, as for a profiler", 0, 0, NULL},
       {"--json", FPL_OPTION_FLAG, &s.is_json, NULL, "one JSON object", 0, 0, NULL},
       {"--quiet", FPL_OPTION_FLAG, &s.is_quiet, NULL, "no talk, no progress", 0, 0, NULL}};
   int n_arguments = 0, exit_code = 0;
@@ -367,6 +469,7 @@ int fpl_cmd_tune(int argc, char **argv) {
     status = choose_measure(&s, &err);
   s.tuner.device = &s.device;
   s.tuner.top_k = (int)s.top_k;
+  s.tuner.is_kernels_only = s.is_kernels_only;
   s.tuner.least_gain = 0.02;
   s.tuner.measure = (struct fpl_measure_options){
       .budget_us = 45e6, .least_samples = 20, .most_samples = s.samples};

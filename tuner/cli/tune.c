@@ -31,17 +31,33 @@ static double plain_us(const struct fpl_problem *p, const struct fpl_schedule *s
   return fpl_time_plain_us(d, s, &traffic);
 }
 
+/* Known schedules, as the ranking would answer them. */
+static int list_again(const struct fpl_tuner *tuner, const struct fpl_problem *p,
+                      const struct fpl_cost_port *cost, struct fpl_ranked *out) {
+  int n = 0;
+  for (int i = 0; i < tuner->n_again && n < FPL_RANK_MOST; i++) {
+    const struct fpl_schedule *const s = &tuner->again[i];
+    struct fpl_tiling t;
+    struct fpl_footprint f;
+    if (!fpl_legal(p, s, tuner->device, &t, &f, NULL))
+      continue;
+    out[n++] = (struct fpl_ranked){.schedule = *s,
+                                   .est_us = cost->est_us(cost->self, p, s, tuner->device, &t, &f)};
+  }
+  return n;
+}
+
 /* The library (when it can be measured) and the top K, all pending. */
 static enum fpl_status list_candidates(const struct fpl_tuner *tuner, const struct fpl_problem *p,
                                        struct fpl_tuned *out, struct fpl_err *err) {
   static struct fpl_ranked ranked[FPL_RANK_MOST];
   struct fpl_rank_counts counts = {0};
   const struct fpl_cost_port cost = fpl_cost_port();
-  const int n_ranked =
-      fpl_rank(p, tuner->device, &cost, tuner->top_k, &fpl_rank_defaults, ranked, &counts);
-  /* The library plan is a pair of products; of a conv_chain that would be its im2col form, which
-   * nobody should compare with. */
-  const int n_library = tuner->has_measurer && p->kind != FPL_KIND_CONV_CHAIN ? 1 : 0;
+  const int n_ranked = tuner->is_again ? list_again(tuner, p, &cost, ranked)
+                                       : fpl_rank(p, tuner->device, &cost, tuner->top_k,
+                                                  &fpl_rank_defaults, ranked, &counts);
+  const bool has_library = tuner->has_measurer && !tuner->is_kernels_only;
+  const int n_library = has_library ? 1 : 0;
   out->n_ranked = counts.n_costed;
   if (n_ranked + n_library == 0)
     return FPL_OK;

@@ -15,7 +15,13 @@ struct fpl_tuner {
   struct fpl_measure_options measure;
   struct fpl_environment base_environment; /* toolchain versions; the device's are added */
   int top_k;
-  double least_gain; /* a kernel must beat the library by this share, or be separated from it */
+  /* Candidates in place of the ranking's top K, where is_again: known schedules to be measured anew.
+   * Those that a rule refuses by now are left out. */
+  bool is_again;
+  const struct fpl_schedule *again;
+  int n_again;
+  bool is_kernels_only; /* the library plan is not measured */
+  double least_gain;    /* a kernel must beat the library by this share, or be separated from it */
   struct fpl_progress *progress;
 };
 

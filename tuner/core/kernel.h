@@ -3,7 +3,9 @@
  *
  * Entry of every kernel: name(map_a, map_b, map_d, void *e, void *workspace, int m), where the
  * three maps are __grid_constant__ tensor maps. Launch: grid x clusters of `cluster` blocks.
- * Workspace: zero before the first launch; every launch leaves it zero.
+ * Workspace: zero before the first launch; every launch leaves it ready for the next (chain_sm90:
+ * zero; phases_sm90: C's tiles, and flags that count launches). Launches that share a workspace run
+ * one after the other.
  */
 #ifndef FPL_CORE_KERNEL_H
 #define FPL_CORE_KERNEL_H
@@ -17,20 +19,25 @@
 
 enum { FPL_KERNEL_MAPS = 3, FPL_KERNEL_NAME = 64 };
 
-/* How to encode a tensor map (cuTensorMapEncodeTiled) over a row-major matrix.
- * slabs == 1: rank 2, dimensions {cols, rows}, box {box_cols, box_rows}.
- * slabs > 1:  rank 3, dimensions {box_cols, rows, cols / box_cols}, strides {row, box_cols
- * elements}, box {box_cols, box_rows, slabs}; cols is then a multiple of box_cols. Swizzle:
- * box_cols x 2 bytes (128, 64 or 32). Out-of-range elements read zero. */
+/* How to encode a tensor map over a row-major matrix. Dimensions, inner to outer, and box:
+ *   always      {cols, rows / parts}                 box {box_cols, box_rows}
+ *   parts > 1   {..., parts}                         box {..., parts}
+ *   slabs > 1   {box_cols, ..., cols / box_cols}     box {..., slabs}
+ * parts: `rows` are so many matrices one behind the other, and a box takes its rows of each (gate and
+ * up of a gated_ffn). slabs > 1: cols is a multiple of box_cols; strides {row, part, box_cols}.
+ * is_image: A of a conv_chain whose kernel is larger than 1 x 1, read as its im2col matrix
+ * (cuTensorMapEncodeIm2col over the image [batch][h][w][ic], geometry from the problem): a box is
+ * box_rows pixels x box_cols channels; rows -1, cols = ic, slabs = parts = 1.
+ * Swizzle: box_cols x 2 bytes (128, 64 or 32). Out-of-range elements read zero. */
 struct fpl_map_recipe {
   int64_t rows; /* -1: the run-time m */
   int64_t cols;
-  int32_t box_rows, box_cols, slabs;
+  int32_t box_rows, box_cols, slabs, parts, is_image;
 };
 
 struct fpl_kernel {
   char name[FPL_KERNEL_NAME];    /* entry symbol */
-  char family[24];               /* "chain_sm90" */
+  char family[24];               /* skeleton: "chain_sm90", "phases_sm90" */
   char sha[FPL_HASH_HEX];        /* SHA-256 of the cubin */
   char source_key[FPL_HASH_HEX]; /* cache key: generated text, skeleton headers, NVRTC, options */
   struct fpl_map_recipe maps[FPL_KERNEL_MAPS]; /* A, B, D */

@@ -1,31 +1,50 @@
-/* The library plan: two cuBLASLt products, with the activation in the first one's epilogue where
- * it has one (relu, gelu), else a small kernel between them (silu, gated).
+/* cuBLASLt: one product, with every algorithm that the library suggests for it.
  *
- *   C[m, branches n] = A[m,k] . B^T;  [C[m,n] = act(C[:, :n]) * C[:, n:]];  E[m,l] = C . D^T
+ *   out[rows][cols] = epilogue(x[rows][depth] . w[cols][depth]^T), all row-major, sums in f32
  *
- * Tuned over the library's own heuristic list (up to 32 algorithms a product, 32 MB workspace): the
- * first product's algorithm is chosen by the cold time of the whole pair with the second one's
- * first suggestion, then the second one's with the winner. So the first suggestions are among those
- * timed, and an algorithm is judged where it will run.
+ * The algorithms are the library's whole heuristic list, asked for with 32 MB of workspace (what
+ * cuBLAS itself takes on Hopper), then with 64 MB and with none for those that only then appear.
  */
 #ifndef FPL_MEASURE_BASELINE_CUBLASLT_H
 #define FPL_MEASURE_BASELINE_CUBLASLT_H
 
-#include "tuner/measure/sample_cuda.h"
+#include "tuner/measure/driver.h"
 
-struct fpl_cublaslt; /* one tuned pair */
+struct fpl_cublaslt;         /* the library in use: a handle and workspace */
+struct fpl_cublaslt_product; /* one product */
 
 enum { FPL_CUBLASLT_TEXT = 256 };
+enum fpl_cublaslt_epilogue { FPL_CUBLASLT_PLAIN, FPL_CUBLASLT_RELU, FPL_CUBLASLT_GELU };
+
+struct fpl_cublaslt_shape {
+  int64_t rows, cols, depth;
+  enum fpl_dtype dtype;
+  enum fpl_cublaslt_epilogue epilogue; /* gelu is the tanh form */
+};
 
 /* Version text ("13.0.2") or "none". Loads the library. */
 void fpl_cublaslt_version(char out[FPL_CUBLASLT_TEXT]);
 
-/* Loads, tunes; `out_text`: which algorithms won and by how much. The GPU and the inputs must
- * outlive it. Failures: launch_error where the library is missing or has no algorithm, oom. */
-bool fpl_cublaslt_open(const struct fpl_gpu *gpu, const struct fpl_inputs *inputs,
-                       struct fpl_cublaslt **out, char out_text[FPL_CUBLASLT_TEXT],
+/* The GPU must outlive it. Failures: launch_error where the library is missing, oom. */
+bool fpl_cublaslt_open(const struct fpl_gpu *gpu, struct fpl_cublaslt **out,
                        struct fpl_failure *failure);
-void fpl_cublaslt_close(struct fpl_cublaslt *pair);
-struct fpl_runner fpl_cublaslt_runner(struct fpl_cublaslt *pair);
+void fpl_cublaslt_close(struct fpl_cublaslt *library); /* NULL is allowed, here and below */
+
+/* The library must outlive it. Failures: launch_error where it has no algorithm, oom. */
+bool fpl_cublaslt_product_open(const struct fpl_cublaslt *library,
+                               const struct fpl_cublaslt_shape *shape,
+                               struct fpl_cublaslt_product **out, struct fpl_failure *failure);
+void fpl_cublaslt_product_close(struct fpl_cublaslt_product *product);
+
+/* Algorithms 0 .. n-1, the library's first suggestion first. */
+int fpl_cublaslt_algorithms(const struct fpl_cublaslt_product *product);
+
+/* Queues. Addresses are multiples of 256 bytes. */
+bool fpl_cublaslt_enqueue(const struct fpl_cublaslt_product *product, int algorithm, CUdeviceptr x,
+                          CUdeviceptr w, CUdeviceptr out, struct fpl_failure *failure);
+
+/* "algo 66 tile 393 stages 36 cluster 4 split_k 1": the library's own numbers. */
+void fpl_cublaslt_algorithm_text(const struct fpl_cublaslt_product *product, int algorithm,
+                                 char out[FPL_CUBLASLT_TEXT]);
 
 #endif

@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const char *const support_names[FPL_N_SUPPORT] = {
-    "fill_bits", "fill_random",   "fill_integers",   "reference_gemm0", "reference_gemm1",
-    "compare",   "count_changed", "count_different", "activation",
+    "fill_bits",       "fill_random", "fill_integers", "reference_gemm0", "reference_gemm1",
+    "reference_conv0", "compare",     "count_changed", "count_different", "activation",
 };
 
 void *fpl_library_open(const char *const *names) {

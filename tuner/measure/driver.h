@@ -58,7 +58,8 @@
   X(active_blocks, cuOccupancyMaxActiveBlocksPerMultiprocessor)                                    \
   X(launch, cuLaunchKernel)                                                                        \
   X(launch_with, cuLaunchKernelEx)                                                                 \
-  X(map_encode, cuTensorMapEncodeTiled)
+  X(map_encode, cuTensorMapEncodeTiled)                                                            \
+  X(map_encode_image, cuTensorMapEncodeIm2col)
 
 struct fpl_driver {
   void *library; /* dlopen handle */
@@ -74,6 +75,7 @@ enum fpl_support {
   FPL_SUPPORT_FILL_INTEGERS,
   FPL_SUPPORT_REFERENCE_GEMM0,
   FPL_SUPPORT_REFERENCE_GEMM1,
+  FPL_SUPPORT_REFERENCE_CONV0,
   FPL_SUPPORT_COMPARE,
   FPL_SUPPORT_COUNT_CHANGED,
   FPL_SUPPORT_COUNT_DIFFERENT,

@@ -14,6 +14,10 @@ enum { MATRIX_ALIGN_BYTES = 1024 };
 enum { GUARD_ROWS = 256, LEAST_GUARD_BYTES = 65536 };
 enum { FILL_THREADS = 256, MOST_FILL_BLOCKS = 4096, REFERENCE_TILE = 64, REFERENCE_THREADS = 256 };
 
+int64_t fpl_inputs_a_elements(const struct fpl_problem *p) {
+  return p->m * (p->kind == FPL_KIND_CONV_CHAIN ? p->conv.ic : p->k);
+}
+
 static struct fpl_support_grid fill_grid(uint64_t n_elements) {
   const int64_t blocks = fpl_ceil_div((int64_t)n_elements, FILL_THREADS);
   return (struct fpl_support_grid){(unsigned)fpl_max_i64(1, fpl_min_i64(blocks, MOST_FILL_BLOCKS)),
@@ -59,28 +63,42 @@ static bool fill_set(const struct fpl_gpu *gpu, const struct fpl_inputs *inputs,
   /* Streams of different matrices must differ: 2^32 apart under an odd multiplier. */
   const uint64_t stream = (seed + 1) * UINT64_C(0xd1342543de82ef95) + ((uint64_t)set * 3 << 32);
   const uint64_t step = UINT64_C(1) << 32;
-  return fill(gpu, kernel, to->a, p->m * p->k, stream, amount.a, p->dtype, failure) &&
+  return fill(gpu, kernel, to->a, fpl_inputs_a_elements(p), stream, amount.a, p->dtype, failure) &&
          fill(gpu, kernel, to->b, fpl_problem_branches(p) * p->n * p->k, stream + step, amount.b,
               p->dtype, failure) &&
          fill(gpu, kernel, to->d, p->l * p->n, stream + 2 * step, amount.d, p->dtype, failure);
+}
+
+/* C [m][n], rounded to the element type. */
+static bool compute_c(const struct fpl_gpu *gpu, const struct fpl_problem *p,
+                      const struct fpl_operands *from, CUdeviceptr c, struct fpl_failure *failure) {
+  long long m = p->m, n = p->n, k = p->k;
+  int branches = fpl_problem_branches(p), act = (int)p->act, dtype = (int)p->dtype;
+  int h = (int)p->conv.h, w = (int)p->conv.w, ic = (int)p->conv.ic, k1 = (int)p->conv.k1;
+  CUdeviceptr a = from->a, b = from->b;
+  void *gemm[] = {&a, &b, &c, &m, &n, &k, &branches, &act, &dtype};
+  void *conv[] = {&a, &b, &c, &m, &n, &h, &w, &ic, &k1, &act, &dtype};
+  const bool is_conv = p->kind == FPL_KIND_CONV_CHAIN;
+  const struct fpl_support_grid grid = {(unsigned)fpl_ceil_div(m, REFERENCE_TILE),
+                                        (unsigned)fpl_ceil_div(n, REFERENCE_TILE),
+                                        REFERENCE_THREADS};
+  return fpl_gpu_support(gpu, is_conv ? FPL_SUPPORT_REFERENCE_CONV0 : FPL_SUPPORT_REFERENCE_GEMM0,
+                         grid, is_conv ? conv : gemm, failure);
 }
 
 /* C goes to `scratch` [m][n], E to `out` [m][l] in f64. */
 static bool compute_reference(const struct fpl_gpu *gpu, const struct fpl_problem *p,
                               const struct fpl_operands *from, CUdeviceptr scratch, CUdeviceptr out,
                               struct fpl_failure *failure) {
-  long long m = p->m, n = p->n, k = p->k, l = p->l;
-  int branches = fpl_problem_branches(p), act = (int)p->act, dtype = (int)p->dtype;
-  CUdeviceptr a = from->a, b = from->b, d = from->d;
-  void *first[] = {&a, &b, &scratch, &m, &n, &k, &branches, &act, &dtype};
-  void *second[] = {&scratch, &d, &out, &m, &l, &n, &dtype};
-  const unsigned row_tiles = (unsigned)fpl_ceil_div(m, REFERENCE_TILE);
-  const struct fpl_support_grid grid0 = {row_tiles, (unsigned)fpl_ceil_div(n, REFERENCE_TILE),
-                                         REFERENCE_THREADS};
-  const struct fpl_support_grid grid1 = {row_tiles, (unsigned)fpl_ceil_div(l, REFERENCE_TILE),
-                                         REFERENCE_THREADS};
-  return fpl_gpu_support(gpu, FPL_SUPPORT_REFERENCE_GEMM0, grid0, first, failure) &&
-         fpl_gpu_support(gpu, FPL_SUPPORT_REFERENCE_GEMM1, grid1, second, failure) &&
+  long long m = p->m, n = p->n, l = p->l;
+  int dtype = (int)p->dtype;
+  CUdeviceptr d = from->d;
+  void *parameters[] = {&scratch, &d, &out, &m, &l, &n, &dtype};
+  const struct fpl_support_grid grid = {(unsigned)fpl_ceil_div(m, REFERENCE_TILE),
+                                        (unsigned)fpl_ceil_div(l, REFERENCE_TILE),
+                                        REFERENCE_THREADS};
+  return compute_c(gpu, p, from, scratch, failure) &&
+         fpl_gpu_support(gpu, FPL_SUPPORT_REFERENCE_GEMM1, grid, parameters, failure) &&
          fpl_gpu_wait(gpu, "compute the reference", failure);
 }
 
@@ -97,17 +115,17 @@ static bool compute_references(const struct fpl_gpu *gpu, const struct fpl_input
   return is_ok;
 }
 
-static uint64_t matrix_bytes(int64_t rows, int64_t cols) {
-  return (uint64_t)fpl_round_up(rows * cols * FPL_ELEMENT_BYTES, MATRIX_ALIGN_BYTES);
+static uint64_t matrix_bytes(int64_t n_elements) {
+  return (uint64_t)fpl_round_up(n_elements * FPL_ELEMENT_BYTES, MATRIX_ALIGN_BYTES);
 }
 
 /* Cuts the slab into sets. */
 static bool allocate_sets(const struct fpl_gpu *gpu, struct fpl_inputs *inputs,
                           struct fpl_failure *failure) {
   const struct fpl_problem *p = &inputs->problem;
-  const uint64_t a_bytes = matrix_bytes(p->m, p->k);
-  const uint64_t b_bytes = matrix_bytes(fpl_problem_branches(p) * p->n, p->k);
-  const uint64_t d_bytes = matrix_bytes(p->l, p->n);
+  const uint64_t a_bytes = matrix_bytes(fpl_inputs_a_elements(p));
+  const uint64_t b_bytes = matrix_bytes(fpl_problem_branches(p) * p->n * p->k);
+  const uint64_t d_bytes = matrix_bytes(p->l * p->n);
   const uint64_t set_bytes = a_bytes + b_bytes + d_bytes;
   inputs->n_sets =
       fpl_rotation_sets((int64_t)(b_bytes + d_bytes), (int64_t)set_bytes, gpu->l2_bytes);

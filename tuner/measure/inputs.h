@@ -3,7 +3,8 @@
  *
  * Sets 0 .. n_sets-1 are random and for timing (set 0 also for verification), drawn so that C and E
  * are of order 1: A uniform of variance 1, B of variance 1/k, D of variance 1/n. One more set,
- * index n_sets, holds only -1, 0 and 1 (fpl_rotation_density), for exact verification.
+ * index n_sets, holds only -1, 0 and 1 (fpl_rotation_density), for exact verification. Where a conv's
+ * kernel reaches past the image C has fewer terms, and both hold all the more.
  */
 #ifndef FPL_MEASURE_INPUTS_H
 #define FPL_MEASURE_INPUTS_H
@@ -14,8 +15,8 @@
 enum { FPL_SENTINEL = 0x7FDA };
 
 struct fpl_operands {
-  CUdeviceptr a; /* [m][k] */
-  CUdeviceptr b; /* [branches n][k] */
+  CUdeviceptr a; /* [m][k]; conv_chain: the image [batch][h][w][ic] */
+  CUdeviceptr b; /* [branches n][k]; conv_chain: [n][k1][k1][ic] */
   CUdeviceptr d; /* [l][n] */
 };
 
@@ -34,6 +35,9 @@ struct fpl_inputs {
   CUdeviceptr counters;        /* results of comparisons: FPL_COUNTER_BYTES */
 };
 enum { FPL_COUNTER_BYTES = 256 };
+
+/* Elements of A. */
+int64_t fpl_inputs_a_elements(const struct fpl_problem *p);
 
 /* Allocates, fills, computes both references and waits. All-zero inputs are closed.
  * Failures: out of memory is the device's failure, as every other. */

@@ -469,6 +469,8 @@ static enum fpl_status open_session(struct session *s, struct fpl_err *err) {
       json_pack("{s:s,s:i,s:s,s:I,s:s}", "op", "open", "device", s->options->device, "problem",
                 problem, "seed", (json_int_t)(s->limits->seed & (uint64_t)INT64_MAX), "support",
                 s->options->support_cubin_path);
+  if (s->options->is_untraced)
+    json_object_set_new(request, "trace", json_false());
   status = fpl_pool_open(&pool, request, &s->pool, err);
   if (status == FPL_OK)
     status = make_ready(s, err);

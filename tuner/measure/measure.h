@@ -18,6 +18,7 @@ struct fpl_measurer_options {
   const char *support_cubin_path; /* kernels of the worker itself; "" if none */
   const char *work_dir; /* a fresh folder in it holds cubins while a problem is measured */
   int device;
+  bool is_untraced; /* time by replays of a graph, gaps between launches included, without CUPTI */
   /* Deadlines of one request, microseconds; 0: 120 s, 60 s, 30 s, 20 s. */
   double open_timeout_us, load_timeout_us, verify_timeout_us, sample_timeout_us;
 };

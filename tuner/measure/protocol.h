@@ -3,11 +3,13 @@
  * sets a deadline on each and kills the worker when it passes; it never touches CUDA itself.
  *
  *   {"op":"open","device":0,"problem":TEXT,"seed":N,"support":PATH}
- *        starts a context, makes the inputs and reference results; PATH: the support cubin
+ *        starts a context, makes the inputs and reference results; PATH: the support cubin.
+ *        "trace":false leaves CUPTI out: every sample is then the mean of a graph replay
  *     -> {"ok":true,"environment":{NAME:VALUE,...}}
  *   {"op":"load","id":I,"kernel":{"name":..,"cluster":..,"block_threads":..,"smem_bytes":..,
  *        "rows_per_unit":..,"units_per_row":..,"max_clusters":..,"workspace_bytes_per_row_group":..,
- *        "maps":[{"rows":..,"cols":..,"box_rows":..,"box_cols":..,"slabs":..} x3]},"cubin":PATH}
+ *        "maps":[{"rows":..,"cols":..,"box_rows":..,"box_cols":..,"slabs":..,"parts":..,
+ *        "is_image":BOOL} x3]},"cubin":PATH}
  *   {"op":"load","id":I,"library":true}      tunes the library pair over its own heuristic list
  *     -> {"ok":true,"reason":TEXT}
  *   {"op":"verify","id":I}

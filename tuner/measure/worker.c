@@ -1,15 +1,17 @@
 /* The worker's loop: one request, one answer. Decides which object a request concerns; what is done
- * to it is in inputs, sample_cuda, sample_verify and baseline_cublaslt. */
+ * to it is in inputs, sample_cuda, sample_verify and baseline_pair. */
 #define _POSIX_C_SOURCE 200809L
 #include "tuner/measure/worker.h"
 
 #include "tuner/base/sys.h"
 #include "tuner/measure/baseline_cublaslt.h"
+#include "tuner/measure/baseline_pair.h"
 #include "tuner/measure/protocol.h"
 #include "tuner/measure/sample_cupti.h"
 #include "tuner/measure/sample_verify.h"
 #include "tuner/measure/worker_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,14 +27,15 @@ struct loaded {
   bool is_used;
   bool is_library;
   struct fpl_cuda_kernel kernel;
-  struct fpl_cublaslt *pair;
+  struct fpl_baseline *pair;
   struct fpl_runner runner;
   struct fpl_replay replays[FPL_CACHE_STATES]; /* made at first use */
 };
 
 struct worker {
   bool is_open;
-  bool is_lost; /* the context: no call to the driver succeeds any more */
+  bool is_lost;     /* the context: no call to the driver succeeds any more */
+  bool is_untraced; /* replays are timed as a whole */
   struct fpl_gpu gpu;
   struct fpl_inputs inputs;
   struct fpl_nvml nvml;
@@ -46,7 +49,7 @@ static void unload(struct worker *worker, int64_t id) {
   for (int state = 0; state < FPL_CACHE_STATES; state++)
     fpl_replay_free(&worker->gpu, &slot->replays[state]);
   fpl_cuda_kernel_unload(&slot->kernel);
-  fpl_cublaslt_close(slot->pair);
+  fpl_baseline_close(slot->pair);
   free(slot);
   worker->slots[id] = NULL;
 }
@@ -88,7 +91,11 @@ static bool open_device(struct worker *worker, const struct fpl_request *request
   if (!fpl_driver_open(&worker->gpu.call, failure))
     return false;
   /* Tracing must be on before the context is made. */
-  fpl_cupti_open(text);
+  worker->is_untraced = request->is_untraced;
+  if (request->is_untraced)
+    snprintf(text, sizeof text, "off");
+  else
+    fpl_cupti_open(text);
   fpl_environment_set(environment, "cupti", text);
   if (!fpl_gpu_open(request->device, &worker->gpu, failure))
     return false;
@@ -125,20 +132,20 @@ static bool do_load(struct worker *worker, const struct fpl_request *request,
                     struct fpl_arena *arena, struct fpl_text *answer, struct fpl_failure *failure) {
   unload(worker, request->id);
   struct loaded *slot = calloc(1, sizeof *slot);
-  char text[FPL_CUBLASLT_TEXT] = "";
+  char text[FPL_BASELINE_TEXT] = "";
   char *image = NULL;
   if (slot == NULL)
     return fpl_failure_candidate(failure, FPL_OUTCOME_OOM, "out of host memory");
   worker->slots[request->id] = slot;
   bool is_ok = false;
   if (request->is_library) {
-    is_ok = fpl_cublaslt_open(&worker->gpu, &worker->inputs, &slot->pair, text, failure);
+    is_ok = fpl_baseline_open(&worker->gpu, &worker->inputs, &slot->pair, text, failure);
     if (is_ok)
-      slot->runner = fpl_cublaslt_runner(slot->pair);
+      slot->runner = fpl_baseline_runner(slot->pair);
   } else {
     is_ok = read_cubin(arena, request->cubin, &image, failure) &&
             fpl_cuda_kernel_load(&worker->gpu, &worker->inputs, &request->kernel, image,
-                                 &slot->kernel, failure);
+                                 worker->is_untraced, &slot->kernel, failure);
     if (is_ok)
       slot->runner = fpl_cuda_kernel_runner(&slot->kernel);
   }

@@ -53,6 +53,15 @@ static enum fpl_status get_name(const json_t *object, const char *key, const cha
   return FPL_OK;
 }
 
+static enum fpl_status get_flag(const json_t *object, const char *key, int32_t *out,
+                                struct fpl_err *err) {
+  const json_t *value = json_object_get(object, key);
+  if (!json_is_boolean(value))
+    return fpl_fail(err, FPL_PARSE, "request: %s: true or false is wanted", key);
+  *out = json_is_true(value) ? 1 : 0;
+  return FPL_OK;
+}
+
 /* Box limits: cuTensorMapEncodeTiled takes at most 256 elements along each box dimension. */
 static enum fpl_status parse_map(const json_t *object, struct fpl_map_recipe *out,
                                  struct fpl_err *err) {
@@ -65,6 +74,10 @@ static enum fpl_status parse_map(const json_t *object, struct fpl_map_recipe *ou
     status = get_i32(object, "box_cols", 1, 256, &out->box_cols, err);
   if (status == FPL_OK)
     status = get_i32(object, "slabs", 1, 256, &out->slabs, err);
+  if (status == FPL_OK)
+    status = get_i32(object, "parts", 1, 256, &out->parts, err);
+  if (status == FPL_OK)
+    status = get_flag(object, "is_image", &out->is_image, err);
   if (status == FPL_OK && out->rows == 0)
     status = fpl_fail(err, FPL_PARSE, "request: rows: 0 is neither a count nor the run-time m");
   return status;
@@ -124,6 +137,7 @@ static enum fpl_status parse_open(const json_t *root, struct fpl_request *out,
   if (status == FPL_OK)
     status = get_text(root, "support", sizeof out->support, out->support, err);
   out->seed = (uint64_t)seed;
+  out->is_untraced = json_is_false(json_object_get(root, "trace"));
   return status;
 }
 

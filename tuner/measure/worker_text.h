@@ -22,6 +22,7 @@ struct fpl_request {
   struct fpl_problem problem;
   uint64_t seed;
   char support[FPL_REQUEST_PATH];
+  bool is_untraced;
   /* load */
   bool is_library;
   struct fpl_kernel kernel; /* the launch descriptor; no cubin, no hashes */
