@@ -21,32 +21,76 @@ static struct fpl_map_recipe tile_recipe(int64_t rows, int64_t columns, int64_t 
                                  .cols = columns,
                                  .box_rows = (int32_t)tile_rows,
                                  .box_cols = (int32_t)slab,
-                                 .slabs = is_one_copy ? (int32_t)(tile_columns / slab) : 1};
+                                 .slabs = is_one_copy ? (int32_t)(tile_columns / slab) : 1,
+                                 .parts = 1};
+}
+
+enum { SLAB = 64, LINE_BYTES = 128 }; /* phases_plan.cuh */
+
+static void describe_phases(const struct fpl_problem *p, const struct fpl_schedule *s,
+                            const struct fpl_tiling *t, struct fpl_kernel *k) {
+  const int64_t slabs = s->blk_k / SLAB;
+  const struct fpl_map_recipe fixed = {.box_cols = SLAB, .slabs = 1, .parts = 1};
+  for (int i = 0; i < FPL_KERNEL_MAPS; i++)
+    k->maps[i] = fixed;
+  k->maps[0].rows = -1;
+  k->maps[0].cols = k->maps[1].cols = p->k;
+  k->maps[0].box_rows = s->blk_m;
+  k->maps[1].rows = t->branches * p->n;
+  k->maps[1].box_rows = s->blk_n;
+  k->maps[1].parts = (int32_t)t->branches;
+  k->maps[2].rows = p->l;
+  k->maps[2].cols = p->n;
+  k->maps[2].box_rows = s->blk_l;
+  for (int i = 0; i < FPL_KERNEL_MAPS; i++)
+    if (k->maps[i].cols % SLAB == 0 && slabs > 1)
+      k->maps[i].slabs = (int32_t)slabs;
+  k->units_per_row = fpl_max_i64(t->steps[FPL_DIM_N], t->steps[FPL_DIM_L]);
+  k->workspace_bytes_per_row_group = fpl_round_up(p->n, SLAB) * s->blk_m * FPL_ELEMENT_BYTES +
+                                     fpl_round_up(t->tiles[FPL_DIM_N] * 4, LINE_BYTES) + LINE_BYTES;
+}
+
+static void describe_chain(const struct fpl_problem *p, const struct fpl_schedule *s,
+                           const struct fpl_tiling *t, struct fpl_kernel *k) {
+  k->maps[0] = tile_recipe(-1, p->k, s->blk_m, s->blk_k);
+  k->maps[1] = tile_recipe(fpl_problem_branches(p) * p->n, p->k, s->blk_n, s->blk_k);
+  k->maps[2] = tile_recipe(p->l, p->n, s->blk_l, s->blk_n);
+  k->units_per_row =
+      t->steps[FPL_DIM_N] * (s->exchange == FPL_EXCHANGE_RECOMPUTE ? t->steps[FPL_DIM_L] : 1);
+  if (s->reduce == FPL_REDUCE_L2 || s->reduce == FPL_REDUCE_DSM_L2) {
+    const int64_t tiles = s->cls_m * t->tiles[FPL_DIM_L];
+    const int64_t shares = s->reduce == FPL_REDUCE_DSM_L2 ? t->groups : 1;
+    k->workspace_bytes_per_row_group = tiles * s->blk_m * (s->blk_l + FPL_PAD_FLOATS) * 4 +
+                                       fpl_round_up(tiles * shares * 4, LINE_BYTES);
+  }
+}
+
+/* A family of kernels: its skeleton, that skeleton's template and rules, and what a launch needs
+ * beside what all have in common. */
+struct family {
+  const char *name, *kernel, *check;
+  void (*describe)(const struct fpl_problem *p, const struct fpl_schedule *s,
+                   const struct fpl_tiling *t, struct fpl_kernel *k);
+};
+static const struct family chain_family = {"chain_sm90", "chain", "check_plan", describe_chain};
+static const struct family phases_family = {"phases_sm90", "phases", "check_phases",
+                                            describe_phases};
+
+static const struct family *family_of(const struct fpl_schedule *s) {
+  return s->exchange == FPL_EXCHANGE_L2 ? &phases_family : &chain_family;
 }
 
 static void describe_launch(const struct fpl_problem *p, const struct fpl_schedule *s,
                             const struct fpl_device *d, const struct fpl_tiling *t,
                             const struct fpl_footprint *f, struct fpl_kernel *k) {
-  const int64_t branches = fpl_problem_branches(p);
-  snprintf(k->family, sizeof k->family, "chain_sm90");
-  k->maps[0] = tile_recipe(-1, p->k, s->blk_m, s->blk_k);
-  k->maps[1] = tile_recipe(branches * p->n, p->k, s->blk_n, s->blk_k);
-  k->maps[2] = tile_recipe(p->l, p->n, s->blk_l, s->blk_n);
+  snprintf(k->family, sizeof k->family, "%s", family_of(s)->name);
   k->cluster = (int32_t)t->blocks;
   k->block_threads = (int32_t)(fpl_consumer_threads(s) + 128);
   k->smem_bytes = f->smem_bytes;
   k->rows_per_unit = (int64_t)s->cls_m * s->blk_m;
-  k->units_per_row =
-      t->steps[FPL_DIM_N] * (s->exchange == FPL_EXCHANGE_RECOMPUTE ? t->steps[FPL_DIM_L] : 1);
   k->max_clusters =
       t->blocks <= d->max_cluster ? d->active_sms[fpl_cluster_index(t->blocks)] / t->blocks : 1;
-  k->workspace_bytes_per_row_group = 0;
-  if (s->reduce == FPL_REDUCE_L2 || s->reduce == FPL_REDUCE_DSM_L2) {
-    const int64_t tiles = s->cls_m * t->tiles[FPL_DIM_L];
-    const int64_t shares = s->reduce == FPL_REDUCE_DSM_L2 ? t->groups : 1;
-    k->workspace_bytes_per_row_group =
-        tiles * s->blk_m * (s->blk_l + FPL_PAD_FLOATS) * 4 + fpl_round_up(tiles * shares * 4, 128);
-  }
+  family_of(s)->describe(p, s, t, k);
 }
 
 static void emit_constants(const struct fpl_problem *p, const struct fpl_schedule *s,
@@ -78,7 +122,7 @@ static void emit_constants(const struct fpl_problem *p, const struct fpl_schedul
 static void name_kernel(const struct fpl_text *constants, struct fpl_kernel *k) {
   char key[FPL_KEY_HEX];
   fpl_hash_key(constants->text, key);
-  snprintf(k->name, sizeof k->name, "chain_sm90_%.8s", key);
+  snprintf(k->name, sizeof k->name, "%s_%.8s", k->family, key);
 }
 
 enum fpl_status fpl_emit(const struct fpl_problem *p, const struct fpl_schedule *s,
@@ -86,6 +130,7 @@ enum fpl_status fpl_emit(const struct fpl_problem *p, const struct fpl_schedule 
                          struct fpl_kernel *kernel, struct fpl_err *err) {
   struct fpl_tiling t;
   struct fpl_footprint f;
+  const struct family *const family = family_of(s);
   *kernel = (struct fpl_kernel){0};
   struct fpl_schedule guarded = *s; /* an illegal cluster must not divide by zero here */
   if (s->cls_l % s->cls_k != 0 || s->cls_n * s->cls_k % s->cls_l != 0)
@@ -99,18 +144,18 @@ enum fpl_status fpl_emit(const struct fpl_problem *p, const struct fpl_schedule 
     name_kernel(&constants, kernel);
   fpl_text_append(source,
                   "// Generated by fuseplan: do not edit.\n"
-                  "#include \"codegen/skeletons/chain_sm90.cuh\"\n\n"
+                  "#include \"codegen/skeletons/%s.cuh\"\n\n"
                   "struct plan {\n%s};\n\n",
-                  constants.is_broken ? "" : constants.text);
+                  family->name, constants.is_broken ? "" : constants.text);
   fpl_text_append(
       source,
-      "using checked = skel::check_plan<plan>;\n"
+      "using checked = skel::%s<plan>;\n"
       "static_assert(checked::smem_bytes == %lld,\n"
       "              \"host and device disagree on shared memory\");\n"
       "static_assert(checked::threads == %d, \"host and device disagree on threads\");\n"
       "static_assert(checked::workspace_bytes == %lld,\n"
       "              \"host and device disagree on the workspace\");\n\n",
-      (long long)kernel->smem_bytes, kernel->block_threads,
+      family->check, (long long)kernel->smem_bytes, kernel->block_threads,
       (long long)kernel->workspace_bytes_per_row_group);
   fpl_text_append(
       source,
@@ -118,9 +163,9 @@ enum fpl_status fpl_emit(const struct fpl_problem *p, const struct fpl_schedule 
       "%s(const __grid_constant__ skel::tensor_map map_a,\n"
       "    const __grid_constant__ skel::tensor_map map_b,\n"
       "    const __grid_constant__ skel::tensor_map map_d, void *e, void *workspace, int m) {\n"
-      "  skel::chain<plan>::run(&map_a, &map_b, &map_d, e, workspace, m);\n"
+      "  skel::%s<plan>::run(&map_a, &map_b, &map_d, e, workspace, m);\n"
       "}\n",
-      kernel->block_threads, kernel->name);
+      kernel->block_threads, kernel->name, family->kernel);
   const bool is_broken = source->is_broken || constants.is_broken;
   fpl_text_free(&constants);
   return is_broken ? fpl_fail(err, FPL_NO_MEMORY, "out of memory while writing a kernel") : FPL_OK;

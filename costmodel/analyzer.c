@@ -23,13 +23,14 @@ struct counts {
   double e_blocks;            /* (block, round) pairs, empty ones included */
   double e_tiles;             /* E tiles that are not empty */
   double gemm0_products;      /* (m, n, k) tile triples multiplied, a branch counts once */
-  double gemm1_products;      /* (m, n, l) tile triples multiplied */
+  double gemm1_products;      /* (m, step along n, l) triples multiplied */
   double e_waits; /* (block, m, n, l step) with a product, if E waits in shared memory */
 };
 
 /* Bytes of one tile. */
 struct tile_bytes {
   double a, b, c, d;     /* elements */
+  double c_step;         /* of C that one GEMM1 product takes */
   double c_sums, e_sums; /* f32 */
 };
 
@@ -48,7 +49,7 @@ static struct counts count(const struct fpl_problem *p, const struct fpl_schedul
   c.e_blocks = (double)t->units_gemm1 * (double)t->e_rounds * (double)t->blocks;
   c.e_tiles = m_tiles * l_tiles;
   c.gemm0_products = c.repeats * m_tiles * n_tiles * k_tiles * c.layers * (double)t->branches;
-  c.gemm1_products = m_tiles * n_tiles * l_tiles;
+  c.gemm1_products = m_tiles * (double)t->gemm1_steps * l_tiles;
   if (f->e_home == FPL_HOME_SMEM) {
     const int64_t strips = (t->tiles[FPL_DIM_N] + t->shuffle - 1) / t->shuffle;
     c.e_waits = m_tiles * l_tiles * (double)strips;
@@ -56,10 +57,21 @@ static struct counts count(const struct fpl_problem *p, const struct fpl_schedul
   return c;
 }
 
+/* Columns of C that one GEMM1 product takes. */
+static int64_t gemm1_depth(const struct fpl_schedule *s) {
+  return s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM ? s->blk_k : s->blk_n;
+}
+
 static struct tile_bytes size_tiles(const struct fpl_schedule *s) {
   const double m = s->blk_m, n = s->blk_n, k = s->blk_k, l = s->blk_l, e = FPL_ELEMENT_BYTES;
-  return (struct tile_bytes){m * k * e, n * k * e,         m * n * e,
-                             l * n * e, m * n * SUM_BYTES, m * l * SUM_BYTES};
+  const double depth = (double)gemm1_depth(s);
+  return (struct tile_bytes){.a = m * k * e,
+                             .b = n * k * e,
+                             .c = m * n * e,
+                             .d = l * depth * e,
+                             .c_step = m * depth * e,
+                             .c_sums = m * n * SUM_BYTES,
+                             .e_sums = m * l * SUM_BYTES};
 }
 
 /* MODEL.md 2.2 */
@@ -116,9 +128,10 @@ static double smem_bytes(const struct fpl_schedule *s, const struct fpl_tiling *
   const double g = (double)t->branches;
   const bool is_c_in_register = s->exchange == FPL_EXCHANGE_REGISTER;
   const double fills = c->gemm0_products * (b->a / g + b->b) +
-                       c->gemm1_products * (b->d + (c->is_two_phase ? b->c : 0));
-  const double operands = c->gemm0_products * (b->a + row_groups * b->b) +
-                          c->gemm1_products * ((is_c_in_register ? 0 : b->c) + row_groups * b->d);
+                       c->gemm1_products * (b->d + (c->is_two_phase ? b->c_step : 0));
+  const double operands =
+      c->gemm0_products * (b->a + row_groups * b->b) +
+      c->gemm1_products * ((is_c_in_register ? 0 : b->c_step) + row_groups * b->d);
   const double strip = c->is_two_phase || is_c_in_register ? 0 : c->c_blocks * b->c;
   double staging = 0, added = 0;
   if (s->cls_k > 1) {
@@ -137,7 +150,7 @@ static double smem_bytes(const struct fpl_schedule *s, const struct fpl_tiling *
 static double register_bytes(const struct fpl_schedule *s, const struct counts *c,
                              const struct tile_bytes *b) {
   const double gemm0_steps = c->gemm0_products * (double)(s->blk_k / REDUCTION_STEP);
-  const double gemm1_steps = c->gemm1_products * (double)(s->blk_n / REDUCTION_STEP);
+  const double gemm1_steps = c->gemm1_products * (double)(gemm1_depth(s) / REDUCTION_STEP);
   const double c_moves = s->exchange == FPL_EXCHANGE_REGISTER ? c->c_blocks * b->c : 0;
   return 2 * (gemm0_steps * b->c_sums + gemm1_steps * b->e_sums) + c_moves;
 }

@@ -17,8 +17,8 @@ struct fpl_interp_block {
   /* shared memory */
   float *a_tile;                      /* [blk_m][blk_k] */
   float *b_tile[FPL_INTERP_BRANCHES]; /* [blk_k][blk_n] */
-  float *c_tile;                      /* [blk_m][blk_n], two phases: C loaded */
-  float *d_tile;                      /* [blk_n][blk_l] */
+  float *c_tile;                      /* [blk_m][blk_k], two phases: C loaded */
+  float *d_tile;                      /* [gemm1_depth][blk_l] */
   float *strip;                       /* [c_kept][shuffle][blk_m][blk_n] */
   float *staging;                     /* [branches][blk_m][blk_n] or [blk_m][blk_l], f32 */
   float *received;                    /* partial tiles or shares of peers */
@@ -59,8 +59,8 @@ void fpl_interp_stage_c(struct fpl_interp *run);
 void fpl_interp_finish_c(const struct fpl_interp *run, size_t n, const float *gate, const float *up,
                          float *c);
 
-/* One GEMM1 product of a block: loads the D tile (nt, lt), adds C tile . D to e_sums. */
-void fpl_interp_multiply_d(struct fpl_interp *run, struct fpl_interp_block *block, int64_t nt,
+/* One GEMM1 product of a block: loads the D tile (step along n, lt), adds C tile . D to e_sums. */
+void fpl_interp_multiply_d(struct fpl_interp *run, struct fpl_interp_block *block, int64_t step,
                            int64_t lt, const float *c_tile, enum fpl_home c_home, float *e_sums);
 
 /* A round: reduces and stores the E tiles of the cluster at steps (tm, tl). e_slot: which of the
@@ -74,6 +74,9 @@ void fpl_interp_round_c(const struct fpl_interp *run, size_t n, const float *val
 /* Whole runs. */
 void fpl_interp_run_fused(struct fpl_interp *run);
 void fpl_interp_run_two_phase(struct fpl_interp *run);
+
+/* Columns of C that one GEMM1 product takes. */
+int64_t fpl_interp_gemm1_depth(const struct fpl_interp *run);
 
 static inline size_t fpl_interp_c_floats(const struct fpl_interp *run) {
   return (size_t)run->s->blk_m * (size_t)run->s->blk_n;

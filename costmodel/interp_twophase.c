@@ -58,10 +58,12 @@ static void make_e(struct fpl_interp *run, struct fpl_interp_block *block, int64
   memset(block->e_waiting, 0, fpl_interp_e_floats(run) * sizeof *block->e_waiting);
   if (mt >= t->tiles[FPL_DIM_M] || lt >= t->tiles[FPL_DIM_L])
     return;
-  for (int64_t nt = block->at.ir; nt < t->tiles[FPL_DIM_N]; nt += t->groups) {
-    const struct fpl_window c = {mt * s->blk_m, nt * s->blk_n, s->blk_m, s->blk_n};
+  const int64_t begin = block->at.ir * t->gemm1_steps / t->groups;
+  const int64_t end = (block->at.ir + 1) * t->gemm1_steps / t->groups;
+  for (int64_t step = begin; step < end; step++) {
+    const struct fpl_window c = {mt * s->blk_m, step * s->blk_k, s->blk_m, s->blk_k};
     fpl_counted_load(&run->c, &c, FPL_TILE_AS_STORED, block->c_tile, &run->traffic);
-    fpl_interp_multiply_d(run, block, nt, lt, block->c_tile, FPL_HOME_SMEM, block->e_waiting);
+    fpl_interp_multiply_d(run, block, step, lt, block->c_tile, FPL_HOME_SMEM, block->e_waiting);
   }
 }
 

@@ -228,7 +228,8 @@ double fpl_time_us(const struct fpl_problem *p, const struct fpl_schedule *s,
   const double share = fpl_is_two_phase(s) ? 0 : HBM_SHARE;
   const double twice_us = row_us(s, f, work[FPL_GEMM0].stages + work[FPL_GEMM1].stages);
   const struct stream s0 = {&work[FPL_GEMM0], s->stages, repeats, share, twice_us};
-  const struct stream s1 = {&work[FPL_GEMM1], s->stages, repeats, share, twice_us};
+  const double slots1 = fpl_is_two_phase(s) ? (double)f->stages_e : s->stages;
+  const struct stream s1 = {&work[FPL_GEMM1], slots1, repeats, share, twice_us};
   stream(d, &chip, &s0, none, &x.gemm0);
   x.prefetch_us = stream(d, &chip, &s1, gap, &x.gemm1);
   x.total_us = x.launch_us + x.fill_us + x.gemm0.stream_us + x.exchange_us + x.handover_us +

@@ -26,9 +26,14 @@ bool fpl_is_two_phase(const struct fpl_schedule *s) {
 
 static int64_t gemm1_products(const struct fpl_schedule *s, const struct fpl_tiling *t) {
   if (fpl_is_two_phase(s))
-    return fpl_ceil_div(t->tiles[FPL_DIM_N], t->groups);
+    return fpl_ceil_div(t->gemm1_steps, t->groups);
   const bool is_l_spatial = fpl_loops_get(s->loops)->is_spatial[FPL_DIM_L];
   return t->c_steps * (is_l_spatial ? 1 : t->steps[FPL_DIM_L]) * t->shuffle;
+}
+
+/* Columns of C that one product of GEMM1 takes. */
+static int32_t gemm1_depth(const struct fpl_schedule *s) {
+  return fpl_is_two_phase(s) ? s->blk_k : s->blk_n;
 }
 
 /* Tiles that the blocks of all units stand over, against tiles that are there. */
@@ -79,8 +84,8 @@ static struct proportions weigh_gemm1(const struct fpl_problem *p, const struct 
   x.hbm = n * l + m * l + (s->exchange == FPL_EXCHANGE_HBM ? m * n : 0);
   x.shared = c_loads + (is_d_shared ? d_loads : 0);
   x.disjoint = m * l + (is_d_shared ? 0 : d_loads);
-  x.smem = x.products * s->blk_n * (rows * c_reads + s->blk_l * (1 + row_groups));
-  const double n_cover = is_two_phase ? x.products * (double)t->groups / (double)t->tiles[FPL_DIM_N]
+  x.smem = x.products * gemm1_depth(s) * (rows * c_reads + s->blk_l * (1 + row_groups));
+  const double n_cover = is_two_phase ? x.products * (double)t->groups / (double)t->gemm1_steps
                                       : cover_excess(t, FPL_DIM_N, s->cls_n);
   x.excess = cover_excess(t, FPL_DIM_M, s->cls_m) * cover_excess(t, FPL_DIM_L, s->cls_l) * n_cover;
   x.edge_excess =
@@ -145,8 +150,9 @@ void fpl_work_make(const struct fpl_problem *p, const struct fpl_schedule *s,
   w0->stages = x0.products / g;
   w0->copy_rows = w0->stages * slab_rows(s->blk_m + g * s->blk_n, s->blk_k);
   w1->copies = x1.products * (fpl_is_two_phase(s) ? 2 : 1);
-  w1->tensor_us =
-      tensor_us(d, s->blk_m, s->blk_l, s->blk_n, x1.products, s->exchange == FPL_EXCHANGE_REGISTER);
+  w1->tensor_us = tensor_us(d, s->blk_m, s->blk_l, gemm1_depth(s), x1.products,
+                            s->exchange == FPL_EXCHANGE_REGISTER);
   w1->stages = x1.products;
-  w1->copy_rows = w1->stages * slab_rows(s->blk_l + (fpl_is_two_phase(s) ? s->blk_m : 0), s->blk_n);
+  w1->copy_rows =
+      w1->stages * slab_rows(s->blk_l + (fpl_is_two_phase(s) ? s->blk_m : 0), gemm1_depth(s));
 }

@@ -144,6 +144,9 @@ static bool check_capacity(const struct fpl_schedule *s, const struct fpl_device
   if (f->smem_bytes > d->smem_bytes_per_block)
     return refuse(why, FPL_RULE_CAPACITY, "needs %lld of %lld bytes of shared memory",
                   (long long)f->smem_bytes, (long long)d->smem_bytes_per_block);
+  if ((s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM) && f->stages_e < 2)
+    return refuse(why, FPL_RULE_CAPACITY, "the ring holds %lld stages of C and D: it takes 2",
+                  (long long)f->stages_e);
   if (f->accumulators > FPL_ACCUMULATOR_MOST)
     return refuse(why, FPL_RULE_CAPACITY, "needs %lld sums a thread, registers hold %d",
                   (long long)f->accumulators, FPL_ACCUMULATOR_MOST);
@@ -186,18 +189,58 @@ bool fpl_legal_passes(enum fpl_rule rule, const struct fpl_problem *p, const str
   }
 }
 
-static bool check_skeleton_tiles(const struct fpl_problem *p, const struct fpl_schedule *s,
-                                 struct fpl_verdict *why) {
+static bool check_stages(const struct fpl_schedule *s, const char *skeleton,
+                         struct fpl_verdict *why) {
+  if (s->stages >= 2 && s->stages <= 8)
+    return true;
+  return refuse(why, FPL_RULE_SKELETON_TILES, "stages is %d: %s has 2 to 8", s->stages, skeleton);
+}
+
+static bool check_alignment(const struct fpl_problem *p, struct fpl_verdict *why) {
+  if (p->n % 8 == 0 && p->k % 8 == 0 && p->l % 8 == 0)
+    return true;
+  return refuse(why, FPL_RULE_SKELETON_ALIGNMENT, "n, k and l must be multiples of 8");
+}
+
+/* chain_sm90: exchange smem, dsm, recompute. */
+static bool fits_chain(const struct fpl_problem *p, const struct fpl_schedule *s,
+                       struct fpl_verdict *why) {
+  const bool is_fused = s->exchange == FPL_EXCHANGE_SMEM || s->exchange == FPL_EXCHANGE_DSM;
+  const char *const wanted = is_fused ? "mn|lk" : "mnl|k";
+  if (!is_fused && s->exchange != FPL_EXCHANGE_RECOMPUTE)
+    return refuse(why, FPL_RULE_SKELETON_LOOPS, "no skeleton has exchange %s",
+                  fpl_exchange_names[s->exchange]);
+  if (s->loops != fpl_loops_index(wanted))
+    return refuse(why, FPL_RULE_SKELETON_LOOPS, "chain_sm90 runs exchange %s in loops %s only",
+                  fpl_exchange_names[s->exchange], wanted);
   if (s->blk_m != 64 && s->blk_m != 128)
     return refuse(why, FPL_RULE_SKELETON_TILES, "blk_m is %d: chain_sm90 has 64 and 128", s->blk_m);
-  if (s->stages < 2 || s->stages > 8)
-    return refuse(why, FPL_RULE_SKELETON_TILES, "stages is %d: chain_sm90 has 2 to 8", s->stages);
+  if (!check_stages(s, "chain_sm90", why))
+    return false;
   const int64_t branches = p->kind == FPL_KIND_GATED_FFN && s->gate == FPL_GATE_SEQUENTIAL ? 2 : 1;
   const int64_t k_layers = s->gate == FPL_GATE_SPATIAL ? 1 : s->cls_k;
   if (k_layers > 1 && branches * s->blk_n > 192)
     return refuse(why, FPL_RULE_SKELETON_TILES,
                   "blk_n is %d: with a split k chain_sm90 adds at most 192 columns", s->blk_n);
-  return true;
+  return check_alignment(p, why);
+}
+
+/* phases_sm90: exchange l2. */
+static bool fits_phases(const struct fpl_problem *p, const struct fpl_schedule *s,
+                        struct fpl_verdict *why) {
+  if (s->cls_m != 1 || s->cls_k != 1)
+    return refuse(why, FPL_RULE_SKELETON_LOOPS, "phases_sm90 splits neither m nor k in a cluster");
+  if (s->reduce != FPL_REDUCE_NONE && s->reduce != FPL_REDUCE_DSM)
+    return refuse(why, FPL_RULE_SKELETON_LOOPS, "phases_sm90 has no reduce %s",
+                  fpl_reduce_names[s->reduce]);
+  if (s->blk_k % 64 != 0)
+    return refuse(why, FPL_RULE_SKELETON_TILES, "blk_k is %d: phases_sm90 has multiples of 64",
+                  s->blk_k);
+  const int64_t branches = fpl_problem_branches(p);
+  if (branches * s->blk_n > 256)
+    return refuse(why, FPL_RULE_SKELETON_TILES,
+                  "blk_n is %d: phases_sm90 makes at most 256 columns of all branches", s->blk_n);
+  return check_stages(s, "phases_sm90", why) && check_alignment(p, why);
 }
 
 bool fpl_skeleton_fits(const struct fpl_problem *p, const struct fpl_schedule *s,
@@ -206,17 +249,5 @@ bool fpl_skeleton_fits(const struct fpl_problem *p, const struct fpl_schedule *s
     *why = (struct fpl_verdict){FPL_RULE_NONE, ""};
   if (p->kind == FPL_KIND_CONV_CHAIN)
     return refuse(why, FPL_RULE_SKELETON_KIND, "chain_sm90 has no implicit im2col");
-  const bool is_fused = s->exchange == FPL_EXCHANGE_SMEM || s->exchange == FPL_EXCHANGE_DSM;
-  const char *const wanted = is_fused ? "mn|lk" : "mnl|k";
-  if (!is_fused && s->exchange != FPL_EXCHANGE_RECOMPUTE)
-    return refuse(why, FPL_RULE_SKELETON_LOOPS, "chain_sm90 has no exchange %s",
-                  fpl_exchange_names[s->exchange]);
-  if (s->loops != fpl_loops_index(wanted))
-    return refuse(why, FPL_RULE_SKELETON_LOOPS, "chain_sm90 runs exchange %s in loops %s only",
-                  fpl_exchange_names[s->exchange], wanted);
-  if (!check_skeleton_tiles(p, s, why))
-    return false;
-  if (p->n % 8 != 0 || p->k % 8 != 0 || p->l % 8 != 0)
-    return refuse(why, FPL_RULE_SKELETON_ALIGNMENT, "n, k and l must be multiples of 8");
-  return true;
+  return s->exchange == FPL_EXCHANGE_L2 ? fits_phases(p, s, why) : fits_chain(p, s, why);
 }

@@ -71,9 +71,43 @@ static bool has_idle_blocks(int64_t tiles, int64_t cls) {
   return cls > 1 && cls >= 2 * tiles;
 }
 
+/* Waves that `tiles` tiles of each of `row_groups` row groups take, cls of them a cluster. */
+static int64_t count_waves(const struct walk *w, const struct fpl_schedule *s, int64_t row_groups,
+                           int64_t tiles, int64_t cls) {
+  const int64_t clusters = w->d->active_sms[fpl_cluster_index(s->cls_n)] / s->cls_n;
+  return fpl_ceil_div(row_groups * fpl_ceil_div(tiles, cls), fpl_max_i64(1, clusters));
+}
+
+/* Exchange l2: a tile is worth measuring if a smaller one would take more waves (or one of two
+ * steps smaller): anything wider only leaves SMs idle. */
+static bool is_tile_worthwhile(const struct walk *w, const struct fpl_schedule *s, int64_t extent,
+                               int64_t blk, int64_t cls) {
+  enum { STEP = 16, STEPS = 2 };
+  const int64_t row_groups = fpl_ceil_div(w->p->m, s->blk_m);
+  const int64_t waves = count_waves(w, s, row_groups, fpl_ceil_div(extent, blk), cls);
+  const int64_t smaller = blk - STEP * STEPS;
+  return smaller <= 0 || count_waves(w, s, row_groups, fpl_ceil_div(extent, smaller), cls) > waves;
+}
+
+/* Rows: the least that cover m, or half of them beside it (two row groups share the weights'
+ * passage through L2); more than 256 rows take several row groups. */
+static bool are_rows_worthwhile(const struct walk *w, const struct fpl_schedule *s) {
+  const int64_t m = w->p->m;
+  if (s->blk_m >= 2 * m && s->blk_m > fpl_space_tiles_mk[0])
+    return false;
+  return s->blk_m >= m || 2 * s->blk_m >= m || s->blk_m >= 128;
+}
+
+static bool is_phases_worthwhile(const struct walk *w, const struct fpl_schedule *s) {
+  return are_rows_worthwhile(w, s) && is_tile_worthwhile(w, s, w->p->n, s->blk_n, s->cls_n);
+}
+
 static bool is_worth_measuring(const struct walk *w, const struct fpl_schedule *s,
                                const struct fpl_tiling *t) {
   const struct fpl_problem *const p = w->p;
+  if (s->exchange == FPL_EXCHANGE_L2)
+    return s->blk_k <= 128 && is_tile_worthwhile(w, s, p->l, s->blk_l, s->cls_l) &&
+           !has_idle_blocks(t->tiles[FPL_DIM_N], s->cls_n);
   if (has_idle_blocks(t->tiles[FPL_DIM_M], s->cls_m) ||
       has_idle_blocks(t->tiles[FPL_DIM_N], s->cls_n) ||
       has_idle_blocks(t->tiles[FPL_DIM_L], s->cls_l))
@@ -129,7 +163,8 @@ static bool walk_stages(struct walk *w, struct fpl_schedule *s, const struct fpl
   if (w->filter == FPL_SPACE_TUNING) {
     if (!is_worth_measuring(w, s, t))
       return true;
-    return offer(w, s, t, rings, deepest) && (deepest < 4 || offer(w, s, t, rings, deepest / 2));
+    const bool has_half = deepest >= 4 && s->exchange != FPL_EXCHANGE_L2;
+    return offer(w, s, t, rings, deepest) && (!has_half || offer(w, s, t, rings, deepest / 2));
   }
   for (int32_t stages = deepest; stages >= 1; stages--)
     if (!offer(w, s, t, rings, stages))
@@ -144,6 +179,8 @@ static bool walk_k(struct walk *w, struct fpl_schedule *s, struct fpl_tiling *t,
     s->blk_k = blk_k->blk[i];
     t->steps[FPL_DIM_K] = fpl_ceil_div(w->p->k, s->blk_k * t->k_layers);
     t->tiles[FPL_DIM_K] = fpl_ceil_div(w->p->k, s->blk_k);
+    if (s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM)
+      t->gemm1_steps = fpl_ceil_div(w->p->n, s->blk_k);
     fit_rings(w, s, t, &rings);
     if (rings.deepest > 0 && is_implemented && !walk_stages(w, s, t, &rings))
       return false;
@@ -159,6 +196,9 @@ static bool walk_l(struct walk *w, struct fpl_schedule *s, const struct tile_lis
   const bool is_implemented =
       verdict.rule != FPL_RULE_SKELETON_KIND && verdict.rule != FPL_RULE_SKELETON_LOOPS;
   if (!is_implemented && w->visitor.visit)
+    return true;
+  if (w->filter == FPL_SPACE_TUNING && s->exchange == FPL_EXCHANGE_L2 &&
+      !is_phases_worthwhile(w, s))
     return true;
   const struct tile_list *const blk_l = &w->tiles[FPL_DIM_L];
   for (int i = 0; i < blk_l->n; i++) {

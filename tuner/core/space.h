@@ -48,11 +48,14 @@ struct fpl_space_visitor {
  * Answers false if stopped.
  *
  * FPL_SPACE_TUNING leaves out
- *   - all stages but the deepest ring that fits, and half of that where it is 4 or more;
+ *   - all stages but the deepest ring that fits, and half of that where it is 4 or more (not l2);
  *   - cls_m, cls_n, cls_l with more blocks than the next power of two above the tiles there are;
  *   - n, k, l covered by cluster tiles with more than a quarter of waste, unless no tile does
  * better than to cover the extent rounded up to 16;
- *   - recompute where one step covers l: the same dataflow as smem. */
+ *   - recompute where one step covers l: the same dataflow as smem;
+ * and of exchange l2, instead of the last but one rule: blk_n and blk_l that take no fewer waves of
+ * the active clusters than tiles two steps narrower, row groups of more than twice or less than
+ * half of m, up to 128 rows, and blk_k above 128. */
 bool fpl_space_each(const struct fpl_problem *p, const struct fpl_device *d,
                     enum fpl_space_filter filter, struct fpl_space_visitor visitor);
 

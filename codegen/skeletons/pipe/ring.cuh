@@ -34,6 +34,9 @@ template <int stages> struct ring {
   __device__ void wait_empty(int t) const {
     wait_phase(empty + t % stages, (t / stages + 1) & 1);
   }
+  __device__ bool is_empty(int t) const {
+    return ptx::mbarrier_test_wait_parity(empty + t % stages, (t / stages + 1) & 1);
+  }
   __device__ void wait_full(int t) const {
     wait_phase(full + t % stages, t / stages & 1);
   }

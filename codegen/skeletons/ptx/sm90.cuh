@@ -31,6 +31,11 @@ template <int id, int threads> __device__ inline void named_barrier() {
   asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
 }
 
+// Counts this warp on such a barrier without waiting.
+template <int id, int threads> __device__ inline void named_barrier_arrive() {
+  asm volatile("bar.arrive %0, %1;" ::"n"(id), "n"(threads) : "memory");
+}
+
 // A tensor map as the driver encodes it (CUtensorMap: 128 opaque bytes). Declared here because
 // NVRTC cannot read the driver's header.
 struct alignas(64) tensor_map {
@@ -50,6 +55,61 @@ __device__ inline void prefetch_tile(const void *map, const int32_t (&corner)[2]
 __device__ inline void prefetch_tile(const void *map, const int32_t (&corner)[3]) {
   asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map),
                "r"(corner[0]), "r"(corner[1]), "r"(corner[2])
+               : "memory");
+}
+
+// Loads, a store and an add in global memory with the order that flags between blocks need.
+__device__ inline uint64_t load_relaxed(const uint64_t *p) {
+  uint64_t x;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
+  return x;
+}
+__device__ inline uint32_t load_acquire(const uint32_t *p) {
+  uint32_t x;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+  return x;
+}
+__device__ inline void store_release(uint32_t *p, uint32_t x) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+__device__ inline void add_relaxed(uint64_t *p, uint64_t x) {
+  asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
+}
+
+// How long data stays in L2 once it has passed (createpolicy): weights are read once, so they give
+// way first.
+__device__ inline uint64_t policy_evict_first() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ inline uint64_t policy_evict_last() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// Copies a box of a tensor into shared memory, counted on `full` (cp.async.bulk.tensor with a
+// policy, which cuda::ptx lacks).
+__device__ inline void copy_tensor(void *to, const tensor_map *map, const int32_t (&corner)[2],
+                                   uint64_t *full, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".L2::cache_hint [%0], [%1, {%4, %5}], [%2], %3;" ::"r"(smem_address(to)),
+               "l"(map), "r"(smem_address(full)), "l"(policy), "r"(corner[0]), "r"(corner[1])
+               : "memory");
+}
+__device__ inline void copy_tensor(void *to, const tensor_map *map, const int32_t (&corner)[3],
+                                   uint64_t *full, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".L2::cache_hint [%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(smem_address(to)),
+               "l"(map), "r"(smem_address(full)), "l"(policy), "r"(corner[0]), "r"(corner[1]), "r"(corner[2])
+               : "memory");
+}
+__device__ inline void copy_tensor(void *to, const tensor_map *map, const int32_t (&corner)[4],
+                                   uint64_t *full, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".L2::cache_hint [%0], [%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(smem_address(to)),
+               "l"(map), "r"(smem_address(full)), "l"(policy), "r"(corner[0]), "r"(corner[1]), "r"(corner[2]), "r"(corner[3])
                : "memory");
 }
 

@@ -31,6 +31,13 @@ template <int slab_bytes> __device__ inline uint64_t wgmma_descriptor(uint32_t s
   return fixed | uint64_t((smem_address & 0x3FFFF) >> 4);
 }
 
+// The same of a tile that is not swizzled: octets of 8 columns one behind the other, octet_bytes
+// apart, each with all its rows of 16 bytes. Bits 16-29 distance of octets / 16, 32-45 of 8 rows.
+template <int octet_bytes> __device__ inline uint64_t octet_descriptor(uint32_t smem_address) {
+  constexpr uint64_t fixed = uint64_t(octet_bytes / 16) << 16 | uint64_t(8 * 16 / 16) << 32;
+  return fixed | uint64_t((smem_address & 0x3FFFF) >> 4);
+}
+
 // D[64][columns] += A[64][16] . B[columns][16].
 // Thread t of the warpgroup holds rows 16 (t / 32) + t % 32 / 4 + {0, 8} and, for each j, columns
 // 8 j + 2 (t % 4) + {0, 1}: d[4 j + 2 row + column].
