@@ -30,6 +30,7 @@
 #include "codegen/skeletons/chain_plan.cuh"
 #include "codegen/skeletons/epilogue/activation.cuh"
 #include "codegen/skeletons/pipe/ring.cuh"
+#include "codegen/skeletons/ptx/grid_sm90.cuh"
 #include "codegen/skeletons/ptx/sm90.cuh"
 #include "codegen/skeletons/ptx/wgmma.cuh"
 
@@ -203,24 +204,45 @@ template <class P> struct chain {
       const unit u = unit_at(index);
       const int n_k = k_tiles(u), n_strip = strip_tiles(u);
       const int n_stages = n_k + l_steps(u) * n_strip;
-      const int first = (warp - begin) & (producer_warps - 1);
-      int fetched = first;
+      int i = (warp - begin) & (producer_warps - 1), fetched = i;
       if (S::is_e_in_ring && turn > 0)
         wait_phase(ring_free, (turn - 1) & 1);
-      for (int i = first; i < n_stages; i += producer_warps) {
+      if (turn == 0)
+        i = fill_ring(u, i, n_k, n_strip, n_stages, map_a, map_b, map_d);
+      for (; i < n_stages; i += producer_warps) {
         const int t = begin + i;
         if (t >= P::stages)
           for (; fetched < min(i + ahead, n_stages); fetched += producer_warps)
             if (fetched > i)
               copy_stage(u, fetched, n_k, n_strip, {nullptr, nullptr}, map_a, map_b, map_d);
         pipe.wait_empty(t);
-        uint64_t *const full = pipe.full + t % P::stages;
-        expect_bytes(full, i < n_k ? stage_tx_ab : S::d_bytes);
-        copy_stage(u, i, n_k, n_strip, {smem + t % P::stages * S::stage_bytes, full}, map_a, map_b,
-                   map_d);
+        copy_stage(u, i, n_k, n_strip, stage_to_fill(t, i < n_k), map_a, map_b, map_d);
       }
       begin += n_stages;
     }
+  }
+
+  // The first round of the ring: weights do not wait for the kernels before this one, A does.
+  // Returns the first stage of this warp after it.
+  __device__ int fill_ring(const unit &u, int first, int n_k, int n_strip, int n_stages,
+                           const tensor_map *map_a, const tensor_map *map_b,
+                           const tensor_map *map_d) const {
+    int i = first;
+    for (; i < min(P::stages, n_stages); i += producer_warps)
+      copy_weights(u, i, n_k, n_strip, stage_to_fill(i, i < n_k), map_b, map_d);
+    wait_for_kernels_before();
+    for (int at = first; at < min(P::stages, n_k); at += producer_warps)
+      copy_a(u, at, stage_at(at), map_a);
+    return i;
+  }
+
+  __device__ target stage_at(int t) const {
+    return {smem + t % P::stages * S::stage_bytes, pipe.full + t % P::stages};
+  }
+  __device__ target stage_to_fill(int t, bool is_ab) const {
+    const target to = stage_at(t);
+    expect_bytes(to.full, is_ab ? stage_tx_ab : S::d_bytes);
+    return to;
   }
 
   // l steps of a unit in which this block has an E tile: the first ones.
@@ -232,8 +254,27 @@ template <class P> struct chain {
   __device__ void copy_stage(const unit &u, int i, int n_k, int n_strip, const target &to,
                              const tensor_map *map_a, const tensor_map *map_b,
                              const tensor_map *map_d) const {
+    if (i < n_k)
+      copy_a(u, i, to, map_a);
+    copy_weights(u, i, n_k, n_strip, to, map_b, map_d);
+  }
+
+  // Step along k of stage i.
+  __device__ int k_at(int i) const {
+    return (C::is_split_gate ? i : i * C::k_layers + ik) * P::blk_k;
+  }
+  __device__ void copy_a(const unit &u, int i, const target &to, const tensor_map *map_a) const {
+    copy_tile<P::blk_k, P::blk_m, is_one_copy_k>(to, 0, map_a, u.tile_m * P::blk_m, k_at(i));
+  }
+  __device__ void copy_weights(const unit &u, int i, int n_k, int n_strip, const target &to,
+                               const tensor_map *map_b, const tensor_map *map_d) const {
     if (i < n_k) {
-      copy_ab(u, i, to, map_a, map_b);
+#pragma unroll
+      for (int b = 0; b < C::branches; b++) {
+        const int branch = C::is_split_gate ? ik : b;
+        copy_tile<P::blk_k, P::blk_n, is_one_copy_k>(to, S::a_bytes + b * S::b_bytes, map_b,
+                                                     branch * P::n + u.tile_n * P::blk_n, k_at(i));
+      }
       return;
     }
     const int d = i - n_k;
@@ -243,18 +284,6 @@ template <class P> struct chain {
     copy_tile<P::blk_n, P::blk_l, is_one_copy_n>(to, 0, map_d, l_tile(step_l) * P::blk_l,
                                                  (u.step_n * P::cls_n + ir * C::shuffle + j) *
                                                      P::blk_n);
-  }
-
-  __device__ void copy_ab(const unit &u, int i, const target &to, const tensor_map *map_a,
-                          const tensor_map *map_b) const {
-    const int k_at = (C::is_split_gate ? i : i * C::k_layers + ik) * P::blk_k;
-    copy_tile<P::blk_k, P::blk_m, is_one_copy_k>(to, 0, map_a, u.tile_m * P::blk_m, k_at);
-#pragma unroll
-    for (int b = 0; b < C::branches; b++) {
-      const int branch = C::is_split_gate ? ik : b;
-      copy_tile<P::blk_k, P::blk_n, is_one_copy_k>(to, S::a_bytes + b * S::b_bytes, map_b,
-                                                   branch * P::n + u.tile_n * P::blk_n, k_at);
-    }
   }
 
   // One stage of a product: sums[branches] += A tile . B tiles^T over `depth` elements.
@@ -666,6 +695,7 @@ template <class P> struct chain {
     int t = 0;
     uint32_t turn = 0, round = 0;
     const int n_clusters = gridDim.x / C::blocks;
+    wait_for_kernels_before(); // they may still read E, or use the workspace
     for (int index = blockIdx.x / C::blocks; index < units(); index += n_clusters, turn++) {
       const bool is_last_unit = index + n_clusters >= units();
       const unit u = unit_at(index);
@@ -729,6 +759,7 @@ template <class P> struct chain {
     if constexpr (C::blocks > 1)
       ptx::barrier_cluster_arrive(); // waited for before the first access to a peer
     __syncthreads();
+    let_next_kernel_start();
     if (threadIdx.x < sm90::warpgroup_threads) {
       if constexpr (consumers == 2)
         registers_lower<56>();

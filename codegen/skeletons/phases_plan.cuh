@@ -31,16 +31,15 @@ template <class P> struct phase_counts {
   static constexpr int slabs_n = ceil_div(P::n, slab);
   static constexpr int consumers = P::blk_m > 64 ? 2 : 1; // warpgroups
   static constexpr int consumer_threads = consumers * sm90::warpgroup_threads;
-  static constexpr int row_tiles = larger(1, P::blk_m / (consumers * sm90::mma_rows)); // a warpgroup
+  static constexpr int row_tiles =
+      larger(1, P::blk_m / (consumers * sm90::mma_rows)); // a warpgroup
 };
 
 // Shared memory of one block:
 //   ring     2-byte elements, rows of 64 swizzled
 //            phase 1: [stages] of { X: A [slabs][blk_m][64] | W: B [slabs][branches][blk_n][64] }
 //            phase 2: [stages_e] of { X: C [slabs][8][blk_m][8] | W: D [slabs][blk_l][64] }
-//            at the end of a unit of phase 2 instead
-//            staging  E [blk_m][blk_l + pad] f32 on its way to the peers
-//            received [groups - 1][blk_m / groups][blk_l + pad] f32
+//                     received [groups - 1] shares [octets][row_tiles][consumer_threads][4] f32
 //   overrun  what a wgmma's 64 rows read behind the last X of fewer rows
 //   barriers
 template <class P> struct phase_smem {
@@ -53,19 +52,20 @@ template <class P> struct phase_smem {
   static constexpr int stage_bytes = x_bytes + b_bytes;
   static constexpr int stage_e_bytes = x_bytes + d_bytes;
   static constexpr int ring_bytes = P::stages * stage_bytes;
-  static constexpr int stages_e = smaller(stages_most, ring_bytes / stage_e_bytes);
-  static constexpr int e_pitch = P::blk_l + pad_floats; // floats
-  static constexpr int e_tile_bytes = P::reduce != reduce_none ? P::blk_m * e_pitch * 4 : 0;
-  static constexpr int share_bytes = e_tile_bytes / C::groups;
-  static constexpr int received_at = e_tile_bytes;
+  // E's sums in the octets of columns that one peer adds up.
+  static constexpr int share_bytes =
+      ceil_div(P::blk_l / 8, C::groups) * round_up(P::blk_m, sm90::mma_rows) * 8 * 4;
   static constexpr int received_bytes =
       plan_counts<P>::uses_dsm ? (C::groups - 1) * share_bytes : 0;
+  static constexpr int stages_e =
+      smaller(stages_most, (ring_bytes - received_bytes) / stage_e_bytes);
+  static constexpr int received_at = stages_e * stage_e_bytes;
   static constexpr int overrun_bytes = larger(0, (sm90::mma_rows - P::blk_m) * slab * 2 - b_bytes);
-  static constexpr int barriers_at =
-      larger(ring_bytes, received_at + received_bytes) + overrun_bytes;
+  static constexpr int barriers_at = ring_bytes + overrun_bytes;
   // Partial C of a k range split in the cluster, staged and received: planned, no skeleton has it.
-  static constexpr int partial_bytes =
-      P::cls_k > 1 ? C::branches * P::blk_m * (P::blk_n + pad_floats) * 4 : 0;
+  static constexpr int partial_bytes = P::cls_k > 1
+                                           ? C::branches *P::blk_m *(P::blk_n + pad_floats) * 4
+                                           : 0;
   static constexpr int smem_bytes = barriers_at + partial_bytes +
                                     (P::cls_k - 1) * partial_bytes / P::cls_k + barrier_bytes +
                                     sm90::swizzle_align;

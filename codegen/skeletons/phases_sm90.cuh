@@ -18,12 +18,11 @@
 // Fewer than 64 rows: the tensor cores always take 64, so they read what lies behind X as well.
 // Rows of a product are independent; the rows beyond blk_m are never looked at.
 //
-// E's partial sums of the groups of a cluster are added over distributed shared memory, in the ring,
-// which a unit's end has drained. Barriers for that, beside the ring's:
-//   drained      groups - 1 arrivals: the peers' rings may be written
-//   reduce_full  own arrival + bytes of groups - 1 shares
-//   reduce_free  groups - 1 arrivals: the peers have taken what this block sent
-//   ring_free    own arrival: the next unit may load
+// E's partial sums of the groups of a cluster are added over distributed shared memory: each thread
+// sends what its peers add to the same thread there, from registers, and keeps its own. Octets of
+// columns take turns: octet j is added up, and stored, by group j % groups. Barriers for that:
+//   drained      groups - 1 arrivals: what lies in the peers' memory for it has been read
+//   reduce_full  an arrival of each sending warp of groups - 1 peers
 // c_written (own arrival): this block's C tiles are on their way; asking for others' flags earlier
 // would only be in the writers' way.
 #ifndef FPL_SKELETONS_PHASES_SM90_CUH
@@ -42,15 +41,17 @@ template <class P> struct phases {
   using C = phase_counts<P>;
   using S = phase_smem<P>;
   using G = phase_workspace<P>;
-  static constexpr int producers = 2;      // warps that load X, and as many that load W
-  static constexpr int raster_groups = 16; // row groups that share their weights' passage through L2
+  static constexpr int producers = 2; // warps that load X, and as many that load W
+  static constexpr int raster_groups =
+      16; // row groups that share their weights' passage through L2
+  static constexpr int sending_warps = smaller(C::consumer_threads, 2 * P::blk_m) / 32;
   static_assert(S::stage_bytes < sm90::transaction_most);
 
   int in, il, ir; // where this block stands in its cluster: C tile, E tile, part of n
   char *smem;
   ring<P::stages> pipe;     // of phase 1
   ring<S::stages_e> pipe_e; // of phase 2, in the same memory
-  uint64_t *drained, *reduce_full, *reduce_free, *ring_free, *c_written;
+  uint64_t *drained, *reduce_full, *c_written;
   char *workspace;
   int m;
 
@@ -106,9 +107,7 @@ template <class P> struct phases {
     pipe_e = {barriers + 2 * P::stages, barriers + 2 * P::stages + S::stages_e};
     drained = barriers + 2 * (P::stages + S::stages_e);
     reduce_full = drained + 1;
-    reduce_free = reduce_full + 1;
-    ring_free = reduce_free + 1;
-    c_written = ring_free + 1;
+    c_written = reduce_full + 1;
   }
 
   template <int stages> __device__ static void init_ring(const ring<stages> &pipe) {
@@ -121,9 +120,7 @@ template <class P> struct phases {
     init_ring(pipe);
     init_ring(pipe_e);
     ptx::mbarrier_init(drained, larger(1, C::groups - 1));
-    ptx::mbarrier_init(reduce_full, 1);
-    ptx::mbarrier_init(reduce_free, larger(1, C::groups - 1));
-    ptx::mbarrier_init(ring_free, 1);
+    ptx::mbarrier_init(reduce_full, larger(1, (C::groups - 1) * sending_warps));
     ptx::mbarrier_init(c_written, 1);
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
   }
@@ -278,19 +275,16 @@ template <class P> struct phases {
   template <int barrier, class R, class F>
   __device__ void fill_e(int warp, int total, R ready, F fill) const {
     int t = 0;
-    uint32_t turn = 0;
     // Both warps have filled their last stage of phase 1, so no slot is two rounds behind, where its
     // phase bit would read as free.
     named_barrier<barrier, producers * 32>();
-    for (int index = first_unit(); index < row_groups() * C::steps_l; index += clusters(), turn++) {
+    for (int index = first_unit(); index < row_groups() * C::steps_l; index += clusters()) {
       const unit u = unit_at(index, C::steps_l);
       const int end = end_e(u);
-      await_ring(turn);
       int tiles = begin_e() * P::blk_k / P::blk_n;
       fill_stages<S::stages_e>(
           warp, t, begin_e(), end, [&](int i) { return ready(u, i, end, tiles); },
-          [&](int i, int at) { fill(u, i, at); },
-          [&](int at) { return is_empty_e(at, total); },
+          [&](int i, int at) { fill(u, i, at); }, [&](int at) { return is_empty_e(at, total); },
           [&](int at) { wait_empty_e(at, total); });
       t += end - begin_e();
     }
@@ -347,12 +341,6 @@ template <class P> struct phases {
   // Slabs of stage i of phase 2 that hold columns of C.
   __device__ static int slabs_at(int i) {
     return C::slabs_n % C::slabs == 0 ? C::slabs : min(C::slabs, C::slabs_n - i * C::slabs);
-  }
-
-  // The E tile of the unit before has left the ring.
-  __device__ void await_ring(uint32_t turn) const {
-    if (C::groups > 1 && turn > 0)
-      wait_phase(ring_free, (turn - 1) & 1);
   }
 
   // ---- consumers ----
@@ -423,8 +411,8 @@ template <class P> struct phases {
         if (s < n_slabs) {
 #pragma unroll
           for (int step = 0; step < slab / sm90::mma_k; step++) {
-            const uint64_t w_at = wgmma_descriptor<slab * 2>(w + s * columns * slab * 2 +
-                                                             step * sm90::mma_k * 2);
+            const uint64_t w_at =
+                wgmma_descriptor<slab * 2>(w + s * columns * slab * 2 + step * sm90::mma_k * 2);
 #pragma unroll
             for (int r = 0; r < C::row_tiles; r++)
               wgmma<columns, P::is_bf16>::mma(sums[r], x_descriptor<is_c>(x, r, s, step), w_at);
@@ -461,9 +449,12 @@ template <class P> struct phases {
       store_release(flags_of(u.row_group) + tile_n(u), launch);
   }
 
+  // The octets of columns of E that this block has summed up.
   __device__ void store_e(const unit &u, const float (&e)[C::row_tiles][P::blk_l / 2],
                           uint16_t *out) const {
     each_pair<P::blk_l>([&](int i, int r, int col, int at) {
+      if (col / 8 % C::groups != ir)
+        return;
       const int at_m = u.row_group * P::blk_m + r, at_l = tile_l(u) * P::blk_l + col;
       if (at_m < m && at_l < P::l)
         *reinterpret_cast<uint32_t *>(out + static_cast<int64_t>(at_m) * P::l + at_l) =
@@ -471,76 +462,79 @@ template <class P> struct phases {
     });
   }
 
-  __device__ static float4 &staged(char *tile, int r, int col) {
-    return *reinterpret_cast<float4 *>(tile + (r * S::e_pitch + col) * 4);
-  }
   __device__ int peer(int group) const {
     return group * P::cls_l + il;
   }
-
-  // dsm_reduce_scatter in the drained ring: each group's block sends each peer its share of the
-  // rows, adds up its own and stores it.
-  __device__ void reduce_e(const unit &u, const float (&e)[C::row_tiles][P::blk_l / 2],
-                           uint32_t turn, bool is_last, uint16_t *out) const {
-    constexpr int share_rows = P::blk_m / C::groups;
-    join(); // both warpgroups have read the last stage
-    each_peer(C::groups, [&](int q) {
-      arrive_remote(at_rank(drained, peer((ir + q) % C::groups)));
-    });
-    each_pair<P::blk_l>([&](int i, int r, int col, int at) {
-      *reinterpret_cast<float2 *>(smem + (r * S::e_pitch + col) * 4) =
-          make_float2(e[i][at], e[i][at + 1]);
-    });
-    ptx::fence_proxy_async(ptx::space_shared);
-    join();
-    if (is_leader())
-      expect_bytes(reduce_full, S::received_bytes);
-    each_peer(C::groups, [&](int q) {
-      const int to = (ir + q) % C::groups, slot = (ir - to - 1 + C::groups) % C::groups;
-      wait_phase(drained, turn & 1);
-      ptx::cp_async_bulk(ptx::space_cluster, ptx::space_shared,
-                         at_rank(smem + S::received_at + slot * S::share_bytes, peer(to)),
-                         smem + to * S::share_bytes, S::share_bytes,
-                         at_rank(reduce_full, peer(to)));
-    });
-    wait_phase(reduce_full, turn & 1);
-    if (is_last)
-      arrive_at_peers();
-    const int first = ir * share_rows;
-    for (int i = threadIdx.x - sm90::warpgroup_threads; i < share_rows * (P::blk_l / 4);
-         i += C::consumer_threads) {
-      const int r = i / (P::blk_l / 4), col = i % (P::blk_l / 4) * 4;
-      float4 x = staged(smem, first + r, col);
+  // f(octet) for the octets of columns that group `group` adds up.
+  template <class F> __device__ static void each_octet(int group, F f) {
 #pragma unroll
-      for (int slot = 0; slot < C::groups - 1; slot++) {
-        const float4 y = staged(smem + S::received_at + slot * S::share_bytes, r, col);
-        x.x += y.x;
-        x.y += y.y;
-        x.z += y.z;
-        x.w += y.w;
-      }
-      const int at_m = u.row_group * P::blk_m + first + r, at_l = tile_l(u) * P::blk_l + col;
-      if (at_m < m && at_l < P::l)
-        *reinterpret_cast<uint2 *>(out + static_cast<int64_t>(at_m) * P::l + at_l) =
-            make_uint2(round_pair<P::is_bf16>(x.x, x.y), round_pair<P::is_bf16>(x.z, x.w));
-    }
-    if (!is_last)
-      leave_ring(turn);
+    for (int j = 0; j < P::blk_l / 8; j++)
+      if (j % C::groups == group)
+        f(j);
+  }
+  // Where a thread's four sums of an octet lie in its peer: those of sender `slot`.
+  __device__ char *received(int slot, int octet, int row_tile) const {
+    const int thread = threadIdx.x - sm90::warpgroup_threads;
+    return smem + S::received_at + slot * S::share_bytes +
+           ((octet / C::groups * C::row_tiles + row_tile) * C::consumer_threads + thread) * 16;
   }
 
-  __device__ void leave_ring(uint32_t turn) const {
+  // dsm_reduce_scatter. `turn`: units before this one.
+  __device__ void reduce_e(const unit &u, float (&e)[C::row_tiles][P::blk_l / 2], uint32_t turn,
+                           bool is_last, uint16_t *out) const {
+    wait_phase(drained, turn & 1);
+    if (P::blk_m >= sm90::mma_rows || row(0) / 16 * 16 < P::blk_m)
+      send_e(e);
+    wait_phase_of_cluster(reduce_full, turn & 1);
+    add_e(e);
+    store_e(u, e, out);
+    if (is_last)
+      return;
     join();
-    each_peer(C::groups, [&](int q) {
-      arrive_remote(at_rank(reduce_free, peer((ir + q) % C::groups)));
-    });
-    if (is_leader()) {
-      wait_phase(reduce_free, turn & 1);
-      ptx::mbarrier_arrive(ring_free);
-    }
+    tell_drained();
   }
 
-  // Peers meet twice: before the first access to a peer's shared memory every block has set up its
-  // barriers, and no block ends before its peers have taken what it sent.
+  __device__ void tell_drained() const {
+    each_peer(C::groups,
+              [&](int q) { arrive_remote(at_rank(drained, peer((ir + q) % C::groups))); });
+  }
+
+  __device__ void send_e(const float (&e)[C::row_tiles][P::blk_l / 2]) const {
+#pragma unroll
+    for (int to = 0; to < C::groups; to++) {
+      if (to == ir)
+        continue;
+      const int slot = (ir - to - 1 + C::groups) % C::groups;
+      each_octet(to, [&](int j) {
+#pragma unroll
+        for (int i = 0; i < C::row_tiles; i++)
+          *at_rank(reinterpret_cast<float4 *>(received(slot, j, i)), peer(to)) =
+              make_float4(e[i][4 * j], e[i][4 * j + 1], e[i][4 * j + 2], e[i][4 * j + 3]);
+      });
+    }
+    __syncwarp();
+    const int q = threadIdx.x % 32 + 1;
+    if (q < C::groups)
+      arrive_remote(at_rank(reduce_full, peer((ir + q) % C::groups)));
+  }
+
+  __device__ void add_e(float (&e)[C::row_tiles][P::blk_l / 2]) const {
+    each_octet(ir, [&](int j) {
+#pragma unroll
+      for (int i = 0; i < C::row_tiles; i++)
+#pragma unroll
+        for (int slot = 0; slot < C::groups - 1; slot++) {
+          const float4 x = *reinterpret_cast<const float4 *>(received(slot, j, i));
+          e[i][4 * j] += x.x;
+          e[i][4 * j + 1] += x.y;
+          e[i][4 * j + 2] += x.z;
+          e[i][4 * j + 3] += x.w;
+        }
+    });
+  }
+
+  // Before the first access to a peer's shared memory every block has set up its barriers. No block
+  // ends before its peers are done with its memory: it waits for all that they send.
   static constexpr bool has_peers = C::groups > 1;
   __device__ static void meet_peers() {
     if constexpr (has_peers)
@@ -566,19 +560,21 @@ template <class P> struct phases {
     if (is_leader())
       ptx::mbarrier_arrive(c_written);
     meet_peers();
+    tell_drained();
     t = 0;
     uint32_t turn = 0;
     for (int index = first_unit(); index < row_groups() * C::steps_l; index += clusters(), turn++) {
       const unit u = unit_at(index, C::steps_l);
       float e[C::row_tiles][P::blk_l / 2];
-      multiply<P::blk_l, true>(e, pipe_e, t, begin_e(), end_e(u), [](int i) { return slabs_at(i); });
+      multiply<P::blk_l, true>(e, pipe_e, t, begin_e(), end_e(u),
+                               [](int i) { return slabs_at(i); });
       if constexpr (C::groups == 1)
         store_e(u, e, out);
       else
         reduce_e(u, e, turn, index + clusters() >= row_groups() * C::steps_l, out);
     }
-    if (C::groups == 1 || turn == 0)
-      arrive_at_peers(); // else with the last unit's shares
+    if (C::groups > 1 && turn == 0)
+      wait_phase(drained, 0);
     if (is_leader())
       count_launch();
   }
@@ -613,13 +609,11 @@ template <class P> struct phases {
       else
         self.produce_w(map_b, map_d, warp - producers);
       meet_peers();
-      arrive_at_peers();
     } else {
       if constexpr (C::consumers == 2)
         registers_raise<224>();
       self.consume(static_cast<uint16_t *>(e));
     }
-    meet_peers();
   }
 };
 

@@ -1,7 +1,10 @@
-/* Shared-memory map, in the order of the regions in codegen/skeletons/chain_sm90.cuh. */
+/* Shared-memory maps, in the order of the regions in codegen/skeletons: chain_plan.cuh,
+ * phases_plan.cuh. */
 #include "tuner/core/footprint.h"
 
 #include "tuner/base/str.h"
+
+enum { OCTET = 8 }; /* columns of E that travel together, phases_sm90.cuh */
 
 int64_t fpl_consumer_threads(const struct fpl_schedule *s) {
   return s->blk_m > 64 ? 256 : 128;
@@ -11,27 +14,23 @@ static bool is_reduced_in(const struct fpl_schedule *s, enum fpl_reduce level) {
   return s->reduce == (int32_t)level || s->reduce == FPL_REDUCE_DSM_L2;
 }
 
-static int64_t reduce_bytes(const struct fpl_tiling *t, const struct fpl_schedule *s,
-                            int64_t e_partial_bytes) {
-  return is_reduced_in(s, FPL_REDUCE_DSM) ? (t->groups - 1) * (e_partial_bytes / t->groups) : 0;
-}
-
-/* Two rings, one after the other in the same memory, and at the end of a unit the partial E. */
+/* Two rings, one after the other in the same memory; what peers send of E lies behind the second. */
 static void make_two_phase(const struct fpl_tiling *t, const struct fpl_schedule *s,
                            struct fpl_footprint *f) {
   const int64_t e = FPL_ELEMENT_BYTES, m = s->blk_m, k = s->blk_k, l = s->blk_l;
+  const int64_t rows = fpl_round_up(m, FPL_MMA_ROWS), threads = fpl_consumer_threads(s);
   const int64_t b_bytes = t->branches * s->blk_n * k * e;
-  const int64_t e_partial_bytes =
-      s->reduce != FPL_REDUCE_NONE ? m * (l + FPL_PAD_FLOATS) * (int64_t)sizeof(float) : 0;
   f->stage_bytes = m * k * e + b_bytes;
   f->ring_bytes = s->stages * f->stage_bytes;
-  f->stages_e = fpl_min_i64(FPL_STAGES_E_MOST, f->ring_bytes / ((m + l) * k * e));
-  f->reduce_bytes = reduce_bytes(t, s, e_partial_bytes);
+  if (is_reduced_in(s, FPL_REDUCE_DSM))
+    f->reduce_bytes = (t->groups - 1) * fpl_ceil_div(l / OCTET, t->groups) * OCTET * rows *
+                      (int64_t)sizeof(float);
+  f->stages_e =
+      fpl_min_i64(FPL_STAGES_E_MOST, (f->ring_bytes - f->reduce_bytes) / ((m + l) * k * e));
   /* Fewer rows than a wgmma reads: it reads on, over what follows the last A tile. */
   const int64_t overrun_bytes = fpl_max_i64(0, (FPL_MMA_ROWS - m) * 2 * FPL_MMA_ROWS - b_bytes);
-  f->smem_bytes = fpl_max_i64(f->ring_bytes, e_partial_bytes + f->reduce_bytes) + overrun_bytes +
-                  f->staging_bytes + f->exchange_bytes + FPL_BARRIER_BYTES + FPL_SWIZZLE_ALIGN;
-  const int64_t rows = fpl_round_up(m, FPL_MMA_ROWS), threads = fpl_consumer_threads(s);
+  f->smem_bytes = f->ring_bytes + overrun_bytes + f->staging_bytes + f->exchange_bytes +
+                  FPL_BARRIER_BYTES + FPL_SWIZZLE_ALIGN;
   f->accumulators = fpl_max_i64(fpl_ceil_div(t->branches * rows * s->blk_n, threads),
                                 fpl_ceil_div(rows * l, threads));
 }
@@ -48,7 +47,8 @@ static void make_fused(const struct fpl_tiling *t, const struct fpl_schedule *s,
   const int64_t e_partial_bytes = m * (l + FPL_PAD_FLOATS) * 4;
   if (s->reduce != FPL_REDUCE_NONE && !(t->e_rounds == 1 && e_partial_bytes <= f->ring_bytes))
     f->staging_bytes = fpl_max_i64(f->staging_bytes, e_partial_bytes);
-  f->reduce_bytes = reduce_bytes(t, s, e_partial_bytes);
+  if (is_reduced_in(s, FPL_REDUCE_DSM))
+    f->reduce_bytes = (t->groups - 1) * (e_partial_bytes / t->groups);
   const int64_t threads = fpl_consumer_threads(s);
   const int64_t c_sums = t->branches * fpl_ceil_div(m * n, threads);
   const int64_t e_sums = fpl_ceil_div(m * l, threads);

@@ -239,11 +239,6 @@ static bool make_workspace(struct fpl_cuda_kernel *kernel, struct fpl_failure *f
          fpl_gpu_wait(gpu, "zero the workspace", failure);
 }
 
-/* Kernels that wait by themselves for the kernels before them (griddepcontrol.wait). */
-static bool can_start_early(const struct fpl_kernel *kernel) {
-  return strcmp(kernel->family, "phases_sm90") == 0;
-}
-
 bool fpl_cuda_kernel_load(const struct fpl_gpu *gpu, const struct fpl_inputs *inputs,
                           const struct fpl_kernel *kernel, const void *image, bool is_early,
                           struct fpl_cuda_kernel *out, struct fpl_failure *failure) {
@@ -251,7 +246,7 @@ bool fpl_cuda_kernel_load(const struct fpl_gpu *gpu, const struct fpl_inputs *in
                                   .kernel = *kernel,
                                   .e = inputs->e,
                                   .m = (int)inputs->problem.m,
-                                  .is_early = is_early && can_start_early(kernel)};
+                                  .is_early = is_early};
   if (fpl_driver_ok(&gpu->call, gpu->call.module_load(&out->module, image), "load the cubin",
                     failure) &&
       fpl_driver_ok(&gpu->call,

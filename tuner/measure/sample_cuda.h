@@ -36,10 +36,10 @@ struct fpl_cuda_kernel {
   bool is_early;
 };
 
-/* `image`: a whole cubin. is_early: kernels that can are launched before the kernels before them have
- * ended (programmatic stream serialization): their weights stream in meanwhile, everything else
- * waits. Not for tracing: the record of such a kernel starts with its waiting. Failures: launch_error (bad image, symbol or map), resource_limit, oom.
- * On failure nothing is left open. `out` must not move afterwards. */
+/* `image`: a whole cubin. is_early: launched before the kernels before it have ended (programmatic
+ * stream serialization): its weights stream in meanwhile, everything else waits. Not for tracing:
+ * the record of such a kernel starts with its waiting. Failures: launch_error (bad image, symbol or
+ * map), resource_limit, oom. On failure nothing is left open. `out` must not move afterwards. */
 bool fpl_cuda_kernel_load(const struct fpl_gpu *gpu, const struct fpl_inputs *inputs,
                           const struct fpl_kernel *kernel, const void *image, bool is_early,
                           struct fpl_cuda_kernel *out, struct fpl_failure *failure);

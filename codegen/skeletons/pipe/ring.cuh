@@ -19,6 +19,12 @@ __device__ inline void wait_phase(uint64_t *barrier, uint32_t phase) {
   }
 }
 
+// The same where peers have written to this block's memory.
+__device__ inline void wait_phase_of_cluster(uint64_t *barrier, uint32_t phase) {
+  while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, barrier, phase)) {
+  }
+}
+
 __device__ inline void expect_bytes(uint64_t *barrier, uint32_t bytes) {
   ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, barrier,
                                  bytes);
