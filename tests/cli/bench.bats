@@ -13,7 +13,7 @@ case $1 in
 doctor) echo "ok    profile   h200" ;;
 tune)
   us=4 library_us=8
-  [[ $* == *"--measure graph"* ]] && us=5 library_us=12
+  [[ $* == *"--measure cupti"* ]] && us=5 library_us=12
   cat <<JSON
 {"problems":[{"id":"G1","has_plan":true,"winner":"kernel","environment":{"device_name":"fake",
  "sm_clock_mhz":"1980","throttle":"none"},
@@ -34,7 +34,7 @@ bench() { # NAME=VALUE...: the benchmark with the stand-in, into $scratch/out.js
   run --separate-stderr env JSON="$scratch/out.json" "$@" tools/bench/run.sh "$scratch/build"
 }
 
-# Ratios of library to ours 2, 1/2 and (by replay) 8: geometric mean 2; with the library as a candidate
+# Ratios of library to ours 2, 1/2 and 8: geometric mean 2; with the library as a candidate
 # 2, 1, 8: the cube root of 16. Eager to ours 4 and 1. Sweep: 4 and 1 up to m = 256, 1.21 at 1024.
 small_json() {
   cat >"$scratch/small.json" <<'END'
@@ -45,8 +45,8 @@ small_json() {
    "pair_hbm_bytes_counter":206},
   {"id":"S1","m":128,"ours_cold_us":10.0,"library_cold_us":5.0,"eager_us":10.0,"floor_us":4.0,
    "ours_exchange":"l2","best_is_library":true},
-  {"id":"C1","m":3136,"ours_cold_us":3.0,"ours_graph_us":4.0,"library_cold_us":32.0,
-   "library_graph_us":32.0,"library_method":"graph","floor_us":0.5}],
+  {"id":"C1","m":3136,"ours_cold_us":4.0,"ours_cupti_us":3.0,"library_cold_us":32.0,
+   "library_cupti_us":33.0,"floor_us":0.5}],
  "sweep":[
   {"id":"gpt2@m1","m":1,"ours_cold_us":1.0,"library_cold_us":4.0},
   {"id":"gpt2@m256","m":256,"ours_cold_us":6.0,"library_cold_us":6.0},
@@ -114,7 +114,7 @@ mean() { # NAME: the number of a line of means
   [ "$status" -eq 0 ]
   [ "$(jq '.rows | length' "$scratch/out.json")" -eq 26 ]
   jq -e '.rows[0] | .id == "G1" and .ours_cold_us == 4 and .library_cold_us == 8
-    and .ours_graph_us == 5 and .library_graph_us == 12 and .ours_exchange == "dsm"
+    and .ours_cupti_us == 5 and .library_cupti_us == 12 and .ours_exchange == "dsm"
     and .best_is_library == false and .flashfuser_h100_us == 6.57 and .floor_us == 0.0819
     and .hbm_bytes_analyzer == 368640 and .hbm_read_bytes_analyzer == 368640 - 2 * 128 * 256
     and .measured.cupti.sm_clock_mhz == "1980" and (.measured.graph.date | length) == 20' "$scratch/out.json"

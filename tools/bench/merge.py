@@ -4,8 +4,9 @@
   merge.py FILE.json SECTION WORKLOAD.yaml PART RESULT
 
 SECTION: rows or sweep. PART, and what RESULT holds:
-  cupti     the object of `fuseplan tune --json`, timed by CUPTI inside CUDA graphs
-  graph     the same with --measure graph: the mean of a graph's replay, gaps between launches included
+  graph     the object of `fuseplan tune --json --measure graph`: the mean of a graph's replay, gaps
+            between launches included
+  cupti     the same with --measure cupti: each launch by itself, first start to last end
   torch     JSON lines of torch_rows.py
   counters  JSON lines of counters.sh
 Every problem of the workload gets a row; fields of other parts stay as they are. `measured` says of
@@ -28,10 +29,10 @@ FIELDS = (
     "id family m dtype ours_cold_us ours_hot_us ours_exchange best_is_library library_cold_us "
     "library_hot_us eager_us compile_cold_us flashfuser_h100_us floor_us hbm_bytes_analyzer "
     "hbm_bytes_counter model n k l act conv min_bytes flops "
-    "method n_samples ours_cold_low_us ours_cold_high_us ours_graph_us ours_graph_hot_us "
+    "method n_samples ours_cold_low_us ours_cold_high_us ours_cupti_us ours_cupti_hot_us "
     "ours_kernel ours_schedule ours_exact ours_error "
     "library_source library_method library_algorithm library_cold_low_us library_cold_high_us "
-    "library_graph_us library_graph_hot_us library_error "
+    "library_cupti_us library_cupti_hot_us library_error "
     "compile_hot_us compile_s torch_graph_us torch_graph_hot_us torch_note "
     "hbm_read_bytes_analyzer hbm_write_bytes_counter l2_bytes_analyzer l2_bytes_counter "
     "pair_hbm_bytes_counter pair_l2_bytes_counter measured").split()
@@ -40,10 +41,10 @@ METHOD = {
     "cold": "inputs rotate over at least twice the L2 and 240 MB",
     "hot": "the same inputs again and again",
     "ours_cold_us, ours_hot_us, library_cold_us, library_hot_us":
-        "medians of first start to last end by CUPTI, launches in a CUDA graph, our kernel and the "
-        "library plan in turns in random order in one process",
-    "ours_graph_us, library_graph_us": "medians of a graph replay's time over its launches, without "
-        "CUPTI, gaps between launches included, in turns likewise, cold (…_hot_us: hot)",
+        "medians of a CUDA graph replay's time over its launches, gaps between launches included, "
+        "our kernel and the library plan in turns in random order in one process",
+    "ours_cupti_us, library_cupti_us": "medians of first start to last end by CUPTI, launches in a "
+        "CUDA graph, none started early, in turns likewise, cold (…_hot_us: hot)",
     "torch_graph_us, compile_cold_us, compile_hot_us":
         "PyTorch: median of a graph replay's time over its launches",
     "eager_us": "PyTorch: wall clock of a loop of launches over rotating weights",
@@ -69,11 +70,11 @@ def of_tune(answer, part):
     library = answer.get("library") or {}
     if library.get("outcome") != "ok":
         library = {}
-    if part == "graph":
-        return {"ours_graph_us": positive(ours.get("cold_us")),
-                "ours_graph_hot_us": positive(ours.get("hot_us")),
-                "library_graph_us": positive(library.get("cold_us")),
-                "library_graph_hot_us": positive(library.get("hot_us"))}
+    if part == "cupti":
+        return {"ours_cupti_us": positive(ours.get("cold_us")),
+                "ours_cupti_hot_us": positive(ours.get("hot_us")),
+                "library_cupti_us": positive(library.get("cold_us")),
+                "library_cupti_hot_us": positive(library.get("hot_us"))}
     return {
         "ours_cold_us": positive(ours.get("cold_us")), "ours_hot_us": positive(ours.get("hot_us")),
         "ours_cold_low_us": positive(ours.get("cold_low_us")),
@@ -139,11 +140,9 @@ def complete(row):
     if row["library_source"] != "fuseplan" and row["torch_graph_us"] is not None:
         # fuseplan has no library plan for it: the pair as PyTorch calls it, in a CUDA graph.
         row.update(library_source="pytorch", library_method="graph",
-                   library_cold_us=row["torch_graph_us"], library_hot_us=row["torch_graph_hot_us"],
-                   library_graph_us=row["torch_graph_us"],
-                   library_graph_hot_us=row["torch_graph_hot_us"])
-        ours = row["ours_graph_us"]
-        row["best_is_library"] = ours is None or row["library_graph_us"] < ours
+                   library_cold_us=row["torch_graph_us"], library_hot_us=row["torch_graph_hot_us"])
+        ours = row["ours_cold_us"]
+        row["best_is_library"] = ours is None or row["library_cold_us"] < ours
 
 
 def merge(data, section, workload, part, fields, provenance):

@@ -10,7 +10,7 @@
 #   DB       plan database, or its export (.jsonl) (default: BUILD/bench/plans.db, made where missing)
 #   JSON     result (default: profiles/benchmarks/nvidia_h200.json)
 #   LIMIT    seconds for everything (default: 540); what is left over makes the exit code 75
-#   GRAPH    1: the sweep by graph replay too (the paper's rows always)
+#   CUPTI    1: the sweep by CUPTI too (the paper's rows always)
 #   COMPILE  1: torch.compile of the sweep too (of the paper's rows always)
 #   PAIR     1: counters of the unfused pair too
 # Exit codes: those of fuseplan; 5: no GPU, 75: LIMIT reached.
@@ -99,14 +99,14 @@ run_paper() {
   while IFS= read -r group; do
     [ -n "$group" ] || continue
     has_time "tuning $group" || return
-    tune "$work/tune.json" "$paper" --only "$group" --measure cupti --top-k 24 --samples 100 --resume
-    for method in cupti graph; do
+    tune "$work/tune.json" "$paper" --only "$group" --measure graph --top-k 24 --samples 100 --resume
+    for method in graph cupti; do
       has_time "$method times of $group" || return
       tune "$work/$method.json" "$paper" --only "$group" --measure "$method" --again 1 || continue
       say "$work/$method.json" "$method"
       merge rows "$paper" "$method" "$work/$method.json"
     done
-  done < <(groups 5 "$(ids "$paper" ours_graph_us)")
+  done < <(groups 5 "$(ids "$paper" ours_cupti_us)")
 }
 
 # The sweep: times come from tuning itself, where the winner and the library are sampled in turns to
@@ -116,19 +116,19 @@ run_sweep() {
   while IFS= read -r group; do
     [ -n "$group" ] || continue
     has_time "tuning $group" || return
-    if tune "$work/tune.json" "$sweep" --only "$group" --measure cupti --top-k 12 --samples 100 --resume; then
-      say "$work/tune.json" cupti
-      merge sweep "$sweep" cupti "$work/tune.json"
+    if tune "$work/tune.json" "$sweep" --only "$group" --measure graph --top-k 12 --samples 100 --resume; then
+      say "$work/tune.json" graph
+      merge sweep "$sweep" graph "$work/tune.json"
     fi
     known=$(known_of "$group")
     if [ -n "$known" ] && has_time "times of $known" &&
-      tune "$work/cupti.json" "$sweep" --only "$known" --measure cupti --again 1; then
-      say "$work/cupti.json" cupti
-      merge sweep "$sweep" cupti "$work/cupti.json"
-    fi
-    if [ -n "${GRAPH:-}" ] && has_time "graph times of $group" &&
-      tune "$work/graph.json" "$sweep" --only "$group" --measure graph --again 1; then
+      tune "$work/graph.json" "$sweep" --only "$known" --measure graph --again 1; then
+      say "$work/graph.json" graph
       merge sweep "$sweep" graph "$work/graph.json"
+    fi
+    if [ -n "${CUPTI:-}" ] && has_time "CUPTI times of $group" &&
+      tune "$work/cupti.json" "$sweep" --only "$group" --measure cupti --again 1; then
+      merge sweep "$sweep" cupti "$work/cupti.json"
     fi
   done < <(groups 7 "$(ids "$sweep" ours_cold_us)")
 }

@@ -10,8 +10,8 @@ from rows import geomean  # noqa: E402
 DEFAULT = "profiles/benchmarks/nvidia_h200.json"
 # Title, width, field. Times in microseconds.
 COLUMNS = (("ours", 8, "ours_cold_us"), ("library", 8, "library_cold_us"), ("ours hot", 8, "ours_hot_us"),
-           ("lib hot", 8, "library_hot_us"), ("ours gr", 8, "ours_graph_us"),
-           ("lib gr", 8, "library_graph_us"), ("eager", 8, "eager_us"), ("compile", 8, "compile_cold_us"),
+           ("lib hot", 8, "library_hot_us"), ("ours cu", 8, "ours_cupti_us"),
+           ("lib cu", 8, "library_cupti_us"), ("eager", 8, "eager_us"), ("compile", 8, "compile_cold_us"),
            ("paper", 7, "flashfuser_h100_us"), ("floor", 8, "floor_us"))
 
 
@@ -22,9 +22,7 @@ def ratio(row, above, below):
 
 
 def library_over_ours(row):
-    """Like with like: a library figure by graph replay is set against ours by graph replay."""
-    ours = "ours_graph_us" if row.get("library_method") == "graph" else "ours_cold_us"
-    return ratio(row, "library_cold_us", ours)
+    return ratio(row, "library_cold_us", "ours_cold_us")
 
 
 def library_over_plan(row):
@@ -44,12 +42,12 @@ def counted(row):
 def print_table(title, rows):
     width = max([len(r["id"]) for r in rows] + [4])
     head = " ".join(name.rjust(w) for name, w, _ in COLUMNS)
-    print(f"{title}\n{'row':<{width}} {head}  lib/ours graph eager floor% bytes  exchange")
+    print(f"{title}\n{'row':<{width}} {head}  lib/ours cupti eager floor% bytes  exchange")
     for row in rows:
         floor = ratio(row, "floor_us", "ours_cold_us")
         print(f"{row['id']:<{width}}", *(number(row.get(f), w) for _, w, f in COLUMNS),
               number(library_over_ours(row), 9),
-              number(ratio(row, "library_graph_us", "ours_graph_us"), 5),
+              number(ratio(row, "library_cupti_us", "ours_cupti_us"), 5),
               number(ratio(row, "eager_us", "ours_cold_us"), 5),
               number(100 * floor if floor else None, 6, "{:.0f}"), number(counted(row), 5) + " ",
               (row.get("ours_exchange") or "-") + (" (library won)" if row.get("best_is_library") else ""))
@@ -69,8 +67,8 @@ def print_paper(rows):
     for name, group in groups:
         print_mean(f"library / best kernel, cold, {name}", map(library_over_ours, group))
     print_mean("library / plan, cold, all", map(library_over_plan, rows))
-    print_mean("library / best kernel, graph replay, all",
-               (ratio(r, "library_graph_us", "ours_graph_us") for r in rows))
+    print_mean("library / best kernel, cold, by CUPTI, all",
+               (ratio(r, "library_cupti_us", "ours_cupti_us") for r in rows))
     print_mean("library / best kernel, hot, all", (ratio(r, "library_hot_us", "ours_hot_us") for r in rows))
     for name, group in groups:
         print_mean(f"eager / best kernel, {name}", (ratio(r, "eager_us", "ours_cold_us") for r in group))
@@ -108,7 +106,7 @@ def main():
         sys.exit(3)
     print(", ".join(f"{k} {environment[k]}" for k in
                     ("device_name", "driver", "nvrtc", "cublaslt", "cudnn", "cupti", "torch") if environment.get(k)))
-    print("us, cold unless said; gr: by graph replay; paper: FlashFuser on an H100; "
+    print("us a launch in a CUDA graph, cold unless said; cu: by CUPTI, launch by launch; paper: FlashFuser on an H100; "
           "bytes: read by counters / by the analyzer")
     if rows:
         print_table("the paper's rows", rows)
