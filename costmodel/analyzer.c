@@ -57,14 +57,9 @@ static struct counts count(const struct fpl_problem *p, const struct fpl_schedul
   return c;
 }
 
-/* Columns of C that one GEMM1 product takes. */
-static int64_t gemm1_depth(const struct fpl_schedule *s) {
-  return s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM ? s->blk_k : s->blk_n;
-}
-
-static struct tile_bytes size_tiles(const struct fpl_schedule *s) {
+static struct tile_bytes size_tiles(const struct fpl_schedule *s, const struct fpl_tiling *t) {
   const double m = s->blk_m, n = s->blk_n, k = s->blk_k, l = s->blk_l, e = FPL_ELEMENT_BYTES;
-  const double depth = (double)gemm1_depth(s);
+  const double depth = (double)t->gemm1_depth;
   return (struct tile_bytes){.a = m * k * e,
                              .b = n * k * e,
                              .c = m * n * e,
@@ -147,10 +142,10 @@ static double smem_bytes(const struct fpl_schedule *s, const struct fpl_tiling *
 }
 
 /* MODEL.md 2.6 */
-static double register_bytes(const struct fpl_schedule *s, const struct counts *c,
-                             const struct tile_bytes *b) {
+static double register_bytes(const struct fpl_schedule *s, const struct fpl_tiling *t,
+                             const struct counts *c, const struct tile_bytes *b) {
   const double gemm0_steps = c->gemm0_products * (double)(s->blk_k / REDUCTION_STEP);
-  const double gemm1_steps = c->gemm1_products * (double)(gemm1_depth(s) / REDUCTION_STEP);
+  const double gemm1_steps = c->gemm1_products * (double)(t->gemm1_depth / REDUCTION_STEP);
   const double c_moves = s->exchange == FPL_EXCHANGE_REGISTER ? c->c_blocks * b->c : 0;
   return 2 * (gemm0_steps * b->c_sums + gemm1_steps * b->e_sums) + c_moves;
 }
@@ -159,11 +154,11 @@ void fpl_analyze(const struct fpl_problem *p, const struct fpl_schedule *s,
                  const struct fpl_tiling *t, const struct fpl_footprint *f,
                  struct fpl_traffic *out) {
   const struct counts c = count(p, s, t, f);
-  const struct tile_bytes b = size_tiles(s);
+  const struct tile_bytes b = size_tiles(s, t);
   *out = (struct fpl_traffic){0};
   out->bytes[FPL_LEVEL_HBM] = hbm_bytes(p, s, &c);
   add_l2(p, t, &c, &b, out);
   add_dsm(s, t, &c, &b, out);
   out->bytes[FPL_LEVEL_SMEM] = smem_bytes(s, t, &c, &b, out);
-  out->bytes[FPL_LEVEL_REGISTER] = register_bytes(s, &c, &b);
+  out->bytes[FPL_LEVEL_REGISTER] = register_bytes(s, t, &c, &b);
 }

@@ -1,6 +1,5 @@
 /* Steps of a cluster: MODEL.md section 1.3, steps 1 and 6, and what surrounds them. */
 #include "costmodel/interp_cluster.h"
-#include "costmodel/work.h"
 
 #include "costmodel/element.h"
 #include "costmodel/primitives.h"
@@ -27,7 +26,7 @@ static void make_block(const struct fpl_interp *run, struct fpl_arena *arena,
   block->a_tile = alloc_floats(arena, (int64_t)s->blk_m * s->blk_k, is_broken);
   for (int i = 0; i < t->branches; i++)
     block->b_tile[i] = alloc_floats(arena, (int64_t)s->blk_n * s->blk_k, is_broken);
-  const int64_t depth = fpl_interp_gemm1_depth(run);
+  const int64_t depth = t->gemm1_depth;
   block->c_tile = alloc_floats(arena, s->blk_m * depth, is_broken);
   block->d_tile = alloc_floats(arena, depth * s->blk_l, is_broken);
   block->strip = alloc_floats(arena, t->c_kept * t->shuffle * c_floats, is_broken);
@@ -126,14 +125,10 @@ void fpl_interp_finish_c(const struct fpl_interp *run, size_t n, const float *ga
   fpl_interp_round_c(run, n, c, c);
 }
 
-int64_t fpl_interp_gemm1_depth(const struct fpl_interp *run) {
-  return fpl_is_two_phase(run->s) ? run->s->blk_k : run->s->blk_n;
-}
-
 void fpl_interp_multiply_d(struct fpl_interp *run, struct fpl_interp_block *block, int64_t step,
                            int64_t lt, const float *c_tile, enum fpl_home c_home, float *e_sums) {
   const struct fpl_schedule *const s = run->s;
-  const int64_t depth = fpl_interp_gemm1_depth(run);
+  const int64_t depth = run->t.gemm1_depth;
   const struct fpl_window d = {lt * s->blk_l, step * depth, s->blk_l, depth};
   fpl_counted_load(&run->d, &d, FPL_TILE_TURNED, block->d_tile, &run->traffic);
   fpl_counted_product(s->blk_m, depth, s->blk_l, c_tile, c_home, block->d_tile, e_sums,

@@ -17,7 +17,7 @@ struct fpl_interp_block {
   /* shared memory */
   float *a_tile;                      /* [blk_m][blk_k] */
   float *b_tile[FPL_INTERP_BRANCHES]; /* [blk_k][blk_n] */
-  float *c_tile;                      /* [blk_m][blk_k], two phases: C loaded */
+  float *c_tile;                      /* [blk_m][gemm1_depth], two phases: C loaded */
   float *d_tile;                      /* [gemm1_depth][blk_l] */
   float *strip;                       /* [c_kept][shuffle][blk_m][blk_n] */
   float *staging;                     /* [branches][blk_m][blk_n] or [blk_m][blk_l], f32 */
@@ -74,9 +74,6 @@ void fpl_interp_round_c(const struct fpl_interp *run, size_t n, const float *val
 /* Whole runs. */
 void fpl_interp_run_fused(struct fpl_interp *run);
 void fpl_interp_run_two_phase(struct fpl_interp *run);
-
-/* Columns of C that one GEMM1 product takes. */
-int64_t fpl_interp_gemm1_depth(const struct fpl_interp *run);
 
 static inline size_t fpl_interp_c_floats(const struct fpl_interp *run) {
   return (size_t)run->s->blk_m * (size_t)run->s->blk_n;

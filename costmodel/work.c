@@ -31,11 +31,6 @@ static int64_t gemm1_products(const struct fpl_schedule *s, const struct fpl_til
   return t->c_steps * (is_l_spatial ? 1 : t->steps[FPL_DIM_L]) * t->shuffle;
 }
 
-/* Columns of C that one product of GEMM1 takes. */
-static int32_t gemm1_depth(const struct fpl_schedule *s) {
-  return fpl_is_two_phase(s) ? s->blk_k : s->blk_n;
-}
-
 /* Tiles that the blocks of all units stand over, against tiles that are there. */
 static double cover_excess(const struct fpl_tiling *t, enum fpl_dim dim, int64_t cls) {
   return (double)(t->steps[dim] * cls) / (double)t->tiles[dim];
@@ -84,7 +79,7 @@ static struct proportions weigh_gemm1(const struct fpl_problem *p, const struct 
   x.hbm = n * l + m * l + (s->exchange == FPL_EXCHANGE_HBM ? m * n : 0);
   x.shared = c_loads + (is_d_shared ? d_loads : 0);
   x.disjoint = m * l + (is_d_shared ? 0 : d_loads);
-  x.smem = x.products * gemm1_depth(s) * (rows * c_reads + s->blk_l * (1 + row_groups));
+  x.smem = x.products * (double)t->gemm1_depth * (rows * c_reads + s->blk_l * (1 + row_groups));
   const double n_cover = is_two_phase ? x.products * (double)t->groups / (double)t->gemm1_steps
                                       : cover_excess(t, FPL_DIM_N, s->cls_n);
   x.excess = cover_excess(t, FPL_DIM_M, s->cls_m) * cover_excess(t, FPL_DIM_L, s->cls_l) * n_cover;
@@ -150,9 +145,9 @@ void fpl_work_make(const struct fpl_problem *p, const struct fpl_schedule *s,
   w0->stages = x0.products / g;
   w0->copy_rows = w0->stages * slab_rows(s->blk_m + g * s->blk_n, s->blk_k);
   w1->copies = x1.products * (fpl_is_two_phase(s) ? 2 : 1);
-  w1->tensor_us = tensor_us(d, s->blk_m, s->blk_l, gemm1_depth(s), x1.products,
+  w1->tensor_us = tensor_us(d, s->blk_m, s->blk_l, (double)t->gemm1_depth, x1.products,
                             s->exchange == FPL_EXCHANGE_REGISTER);
   w1->stages = x1.products;
   w1->copy_rows =
-      w1->stages * slab_rows(s->blk_l + (fpl_is_two_phase(s) ? s->blk_m : 0), gemm1_depth(s));
+      w1->stages * slab_rows(s->blk_l + (fpl_is_two_phase(s) ? s->blk_m : 0), t->gemm1_depth);
 }

@@ -108,6 +108,14 @@ static const struct refusal refusals[] = {
     {FPL_RULE_CAPACITY, "", "stages=8", "needs 284672 of 232448 bytes of shared memory"},
     {FPL_RULE_CAPACITY, "", "loops=m|nlk reduce=none",
      "needs 509952 of 232448 bytes of shared memory"},
+    {FPL_RULE_CAPACITY, "",
+     "exchange=l2 loops=mnl|k reduce=none blk_m=64 blk_n=16 blk_l=128 stages=4",
+     "the ring holds 1 stages of C and D: it takes 2"},
+    {FPL_RULE_CAPACITY, "", "exchange=hbm loops=mnl|k reduce=none blk_m=64 blk_n=16 stages=1",
+     "the ring holds 0 stages of C and D: it takes 2"},
+    {FPL_RULE_CAPACITY, "gated",
+     "exchange=l2 loops=mnl|k reduce=none blk_m=16 blk_n=144 blk_l=16 stages=2",
+     "needs 144 sums a thread, registers hold 128"},
     {FPL_RULE_CAPACITY, "gemm_chain m=256 n=3072 k=768 l=768 dtype=f16 act=relu",
      "blk_m=256 blk_n=256 blk_k=16 exchange=register stages=1",
      "needs 256 sums a thread, registers hold 128"},
@@ -117,8 +125,7 @@ static const struct refusal refusals[] = {
 
 static const struct refusal skeleton_refusals[] = {
     {FPL_RULE_SKELETON_KIND, "conv", "", "chain_sm90 has no implicit im2col"},
-    {FPL_RULE_SKELETON_LOOPS, "", "exchange=register", "chain_sm90 has no exchange register"},
-    {FPL_RULE_SKELETON_LOOPS, "", "exchange=l2 loops=mnl|k", "chain_sm90 has no exchange l2"},
+    {FPL_RULE_SKELETON_LOOPS, "", "exchange=register", "no skeleton has exchange register"},
     {FPL_RULE_SKELETON_LOOPS, "", "loops=m|nlk",
      "chain_sm90 runs exchange smem in loops mn|lk only"},
     {FPL_RULE_SKELETON_LOOPS, "", "exchange=recompute",
@@ -136,6 +143,22 @@ static const struct refusal skeleton_refusals[] = {
      "n, k and l must be multiples of 8"},
     {FPL_RULE_SKELETON_ALIGNMENT, "gemm_chain m=128 n=3072 k=768 l=767 dtype=f16 act=relu", "",
      "n, k and l must be multiples of 8"},
+    {FPL_RULE_SKELETON_LOOPS, "", "exchange=l2 loops=mnl|k reduce=none cls_m=2",
+     "phases_sm90 splits neither m nor k in a cluster"},
+    {FPL_RULE_SKELETON_LOOPS, "", "exchange=l2 loops=mnl|k reduce=none cls_k=2 cls_l=2",
+     "phases_sm90 splits neither m nor k in a cluster"},
+    {FPL_RULE_SKELETON_LOOPS, "", "exchange=l2 loops=mnl|k reduce=l2 cls_n=2",
+     "phases_sm90 has no reduce l2"},
+    {FPL_RULE_SKELETON_TILES, "", "exchange=l2 loops=mnl|k reduce=none blk_k=32",
+     "blk_k is 32: phases_sm90 has multiples of 64"},
+    {FPL_RULE_SKELETON_TILES, "gated", "exchange=l2 loops=mnl|k reduce=none blk_n=144",
+     "blk_n is 144: phases_sm90 makes at most 256 columns of all branches"},
+    {FPL_RULE_SKELETON_TILES, "", "exchange=l2 loops=mnl|k reduce=none stages=1",
+     "stages is 1: phases_sm90 has 2 to 8"},
+    {FPL_RULE_SKELETON_TILES, "", "exchange=l2 loops=mnl|k reduce=none stages=9",
+     "stages is 9: phases_sm90 has 2 to 8"},
+    {FPL_RULE_SKELETON_ALIGNMENT, "gemm_chain m=128 n=3072 k=768 l=764 dtype=f16 act=relu",
+     "exchange=l2 loops=mnl|k reduce=none", "n, k and l must be multiples of 8"},
 };
 
 static struct fpl_problem problem_named(const char *name) {
@@ -208,7 +231,9 @@ static void test_legal(void **state) {
       {"gated", "", true},
       {"conv", "blk_m=64", false},
       {"", "loops=mnl|k exchange=recompute", true},
-      {"", "loops=mnl|k exchange=l2 reduce=none", false},
+      {"", "loops=mnl|k exchange=l2 reduce=none", true},
+      {"", "loops=mnl|k exchange=l2 reduce=dsm cls_n=4 cls_l=2", true},
+      {"gated", "loops=mnl|k exchange=l2 reduce=none blk_m=32 blk_n=128", true},
       {"", "loops=mnl|k exchange=hbm reduce=none", false},
       {"", "exchange=register", false},
       {"", "cls_n=2 cls_l=2 exchange=dsm", true},
@@ -306,16 +331,29 @@ static void test_tiling(void **state) {
   static const struct {
     const char *problem, *edits;
     int64_t steps[FPL_DIMS];
-    int64_t units, units_gemm1, c_steps, c_kept, e_kept, e_rounds, e_parts;
+    int64_t units, units_gemm1, c_steps, c_kept, e_kept, e_rounds, e_parts, gemm1_depth,
+        gemm1_steps;
   } cases[] = {
-      {"", "", {1, 48, 12, 6}, 48, 48, 1, 1, 1, 6, 48},
-      {"", "loops=m|nlk", {1, 48, 12, 6}, 1, 1, 48, 1, 6, 6, 1},
-      {"", "loops=m|lnk", {1, 48, 12, 6}, 1, 1, 48, 48, 1, 6, 1},
-      {"", "loops=n|lmk blk_m=64", {2, 48, 12, 6}, 48, 48, 2, 2, 1, 12, 48},
-      {"", "loops=n|mlk blk_m=64", {2, 48, 12, 6}, 48, 48, 2, 1, 1, 12, 48},
-      {"", "loops=mnl|k exchange=recompute", {1, 48, 12, 6}, 288, 288, 1, 1, 1, 1, 48},
-      {"", "loops=mnl|k exchange=l2", {1, 48, 12, 6}, 48, 6, 1, 1, 1, 1, 1},
-      {"", "cls_n=4 cls_k=2 cls_l=4", {1, 12, 6, 2}, 12, 12, 1, 1, 1, 2, 12},
+      {"", "", {1, 48, 12, 6}, 48, 48, 1, 1, 1, 6, 48, 64, 48},
+      {"", "loops=m|nlk", {1, 48, 12, 6}, 1, 1, 48, 1, 6, 6, 1, 64, 48},
+      {"", "loops=m|lnk", {1, 48, 12, 6}, 1, 1, 48, 48, 1, 6, 1, 64, 48},
+      {"", "loops=n|lmk blk_m=64", {2, 48, 12, 6}, 48, 48, 2, 2, 1, 12, 48, 64, 48},
+      {"", "loops=n|mlk blk_m=64", {2, 48, 12, 6}, 48, 48, 2, 1, 1, 12, 48, 64, 48},
+      {"", "loops=mnl|k exchange=recompute", {1, 48, 12, 6}, 288, 288, 1, 1, 1, 1, 48, 64, 48},
+      {"", "loops=mnl|k exchange=l2", {1, 48, 12, 6}, 48, 6, 1, 1, 1, 1, 1, 64, 48},
+      {"",
+       "loops=mnl|k exchange=hbm blk_k=256 blk_n=32 cls_n=2 cls_l=1",
+       {1, 48, 3, 6},
+       48,
+       6,
+       1,
+       1,
+       1,
+       1,
+       1,
+       256,
+       12},
+      {"", "cls_n=4 cls_k=2 cls_l=4", {1, 12, 6, 2}, 12, 12, 1, 1, 1, 2, 12, 64, 48},
       {"gemm_chain m=129 n=3000 k=700 l=132 dtype=f16 act=relu",
        "",
        {2, 47, 11, 2},
@@ -325,8 +363,10 @@ static void test_tiling(void **state) {
        1,
        1,
        2,
+       47,
+       64,
        47},
-      {"gated", "cls_k=2 cls_l=2 gate=spatial", {1, 48, 12, 3}, 48, 48, 1, 1, 1, 3, 48},
+      {"gated", "cls_k=2 cls_l=2 gate=spatial", {1, 48, 12, 3}, 48, 48, 1, 1, 1, 3, 48, 64, 48},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct fpl_problem p = problem_named(cases[i].problem);
@@ -341,6 +381,8 @@ static void test_tiling(void **state) {
     assert_int_equal(t.e_kept, cases[i].e_kept);
     assert_int_equal(t.e_rounds, cases[i].e_rounds);
     assert_int_equal(t.e_parts, cases[i].e_parts);
+    assert_int_equal(t.gemm1_depth, cases[i].gemm1_depth);
+    assert_int_equal(t.gemm1_steps, cases[i].gemm1_steps);
   }
 }
 
@@ -366,16 +408,30 @@ static void test_footprint(void **state) {
   (void)state;
   static const struct {
     const char *problem, *edits;
-    int64_t stage, strip, staging, exchange, reduce, e, smem, accumulators;
+    int64_t stage, stages_e, strip, staging, exchange, reduce, e, smem, accumulators;
   } cases[] = {
-      {"", "", 24576, 16384, 69632, 0, 0, 0, 186368, 64},
-      {"gated", "", 32768, 16384, 69632, 0, 0, 0, 219136, 64},
-      {"", "cls_n=4 cls_k=2 cls_l=4 exchange=dsm reduce=dsm_l2", 24576, 32768, 69632, 36864, 34816,
-       0, 274432, 64},
-      {"", "loops=mnl|k exchange=l2 reduce=none", 32768, 0, 0, 0, 0, 0, 133120, 64},
-      {"", "exchange=register", 24576, 0, 69632, 0, 0, 0, 169984, 64},
-      {"", "loops=m|nlk reduce=none", 24576, 16384, 0, 0, 0, 393216, 509952, 64},
-      {"", "blk_m=64 blk_n=128", 32768, 16384, 34816, 0, 0, 0, 184320, 64},
+      {"", "", 24576, 0, 16384, 69632, 0, 0, 0, 186368, 64},
+      {"gated", "", 32768, 0, 16384, 69632, 0, 0, 0, 219136, 64},
+      {"", "cls_n=4 cls_k=2 cls_l=4 exchange=dsm reduce=dsm_l2", 24576, 0, 32768, 69632, 36864,
+       34816, 0, 274432, 64},
+      {"", "loops=mnl|k exchange=l2 reduce=none", 24576, 3, 0, 0, 0, 0, 0, 100352, 64},
+      /* 48 rows of 128 bytes read beyond the last A tile, 16 of them in the B tile behind it */
+      {"", "loops=mnl|k exchange=l2 reduce=none blk_m=16 blk_n=16 blk_l=32", 4096, 2, 0, 0, 0, 0, 0,
+       22528, 16},
+      /* a B tile of 128 rows: nothing is read beyond the ring */
+      {"gated", "loops=mnl|k exchange=l2 reduce=none blk_m=16", 18432, 4, 0, 0, 0, 0, 0, 75776, 64},
+      /* E staged and three shares received want more than the ring */
+      {"", "loops=mnl|k exchange=l2 reduce=dsm cls_n=4 blk_m=64 blk_n=32", 12288, 2, 0, 0, 0, 26112,
+       0, 62976, 64},
+      /* partial C of half a k range: staged, and half of it received */
+      {"", "loops=mnl|k exchange=hbm reduce=none cls_k=2 cls_l=2", 24576, 3, 0, 36864, 18432, 0, 0,
+       155648, 64},
+      /* stages of C and D: 16 at most */
+      {"", "loops=mnl|k exchange=hbm reduce=none blk_m=16 blk_n=256 blk_l=16", 34816, 16, 0, 0, 0,
+       0, 0, 141312, 128},
+      {"", "exchange=register", 24576, 0, 0, 69632, 0, 0, 0, 169984, 64},
+      {"", "loops=m|nlk reduce=none", 24576, 0, 16384, 0, 0, 0, 393216, 509952, 64},
+      {"", "blk_m=64 blk_n=128", 32768, 0, 16384, 34816, 0, 0, 0, 184320, 64},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct fpl_problem p = problem_named(cases[i].problem);
@@ -386,6 +442,7 @@ static void test_footprint(void **state) {
     fpl_footprint_make(&t, &s, &f);
     assert_int_equal(f.stage_bytes, cases[i].stage);
     assert_int_equal(f.ring_bytes, cases[i].stage * s.stages);
+    assert_int_equal(f.stages_e, cases[i].stages_e);
     assert_int_equal(f.strip_bytes, cases[i].strip);
     assert_int_equal(f.staging_bytes, cases[i].staging);
     assert_int_equal(f.exchange_bytes, cases[i].exchange);

@@ -179,8 +179,10 @@ static bool walk_k(struct walk *w, struct fpl_schedule *s, struct fpl_tiling *t,
     s->blk_k = blk_k->blk[i];
     t->steps[FPL_DIM_K] = fpl_ceil_div(w->p->k, s->blk_k * t->k_layers);
     t->tiles[FPL_DIM_K] = fpl_ceil_div(w->p->k, s->blk_k);
-    if (s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM)
+    if (s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM) {
+      t->gemm1_depth = s->blk_k;
       t->gemm1_steps = fpl_ceil_div(w->p->n, s->blk_k);
+    }
     fit_rings(w, s, t, &rings);
     if (rings.deepest > 0 && is_implemented && !walk_stages(w, s, t, &rings))
       return false;

@@ -44,6 +44,7 @@ void fpl_tiling_make(const struct fpl_problem *p, const struct fpl_schedule *s,
     t.units = t.steps[FPL_DIM_M] * t.steps[FPL_DIM_N];
     t.units_gemm1 = t.steps[FPL_DIM_M] * t.steps[FPL_DIM_L];
     t.c_steps = t.c_kept = t.e_kept = t.e_rounds = t.e_parts = 1;
+    t.gemm1_depth = s->blk_k;
     t.gemm1_steps = fpl_ceil_div(p->n, s->blk_k);
     *out = t;
     return;
@@ -61,6 +62,7 @@ void fpl_tiling_make(const struct fpl_problem *p, const struct fpl_schedule *s,
   t.e_kept = n_steps > 1 ? steps_inside(loops, t.steps, FPL_DIM_N, FPL_DIM_M, FPL_DIM_L) : 1;
   t.e_rounds = m_steps * l_steps;
   t.e_parts = loops->is_spatial[FPL_DIM_N] ? t.steps[FPL_DIM_N] : 1;
+  t.gemm1_depth = s->blk_n;
   t.gemm1_steps = t.tiles[FPL_DIM_N];
   *out = t;
 }

@@ -25,8 +25,9 @@ struct fpl_tiling {
   int64_t e_kept;          /* E cluster tiles whose sums wait at a time */
   int64_t e_rounds;        /* E cluster tiles finished (and reduced) by one unit */
   int64_t e_parts;         /* clusters that add to one E tile */
-  int64_t gemm1_steps;     /* steps along n that GEMM1 takes for one E tile, all groups together:
-                              ceil(n / blk_k) for l2 and hbm, otherwise tiles of n */
+  int64_t gemm1_depth;     /* columns of C that one GEMM1 product takes: blk_k for l2 and hbm,
+                              otherwise blk_n */
+  int64_t gemm1_steps;     /* such products of one E tile, all groups together */
 };
 
 /* The schedule must satisfy cls_k | cls_l | cls_n cls_k (see fpl_legal). */
