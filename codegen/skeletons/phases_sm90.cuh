@@ -3,7 +3,8 @@
 //   phase 1   C[m,n] = act(A[m,k] . B[n,k]^T)     gated: C = act(A . Bgate^T) * (A . Bup^T)
 //   phase 2   E[m,l] = C[m,n] . D[l,n]^T          B gated: [2][n][k], gate first
 //
-// Global: A [m][k], B, D row-major, read by tensor maps (out of range reads zero); E [m][l];
+// Global: A [m][k], B, D row-major, read by tensor maps (out of range reads zero); E [m][l]; A may be
+// an image, read as its im2col matrix (pipe/image.cuh);
 // C in the workspace, in tiles that phase 2 reads as they will lie in shared memory.
 // Dataflow, masked tiles: costmodel/MODEL.md section 1.4. Memory maps: phases_plan.cuh.
 //
@@ -31,6 +32,7 @@
 
 #include "codegen/skeletons/epilogue/activation.cuh"
 #include "codegen/skeletons/phases_plan.cuh"
+#include "codegen/skeletons/pipe/image.cuh"
 #include "codegen/skeletons/pipe/ring.cuh"
 #include "codegen/skeletons/ptx/grid_sm90.cuh"
 #include "codegen/skeletons/ptx/sm90.cuh"
@@ -38,12 +40,13 @@
 
 namespace skel {
 
-template <class P> struct phases {
+template <class P, class A = matrix> struct phases {
   using C = phase_counts<P>;
   using S = phase_smem<P>;
   using G = phase_workspace<P>;
-  static constexpr int producers = 2;      // warps that load X, and as many that load W
-  static constexpr int raster_groups = 16; // row groups that share their weights' passage through L2
+  static constexpr int producers = 2; // warps that load X, and as many that load W
+  static constexpr int raster_groups =
+      16; // row groups that share their weights' passage through L2
   static_assert(S::stage_bytes < sm90::transaction_most);
 
   int in, il, ir; // where this block stands in its cluster: C tile, E tile, part of n
@@ -289,8 +292,7 @@ template <class P> struct phases {
       int tiles = begin_e() * P::blk_k / P::blk_n;
       fill_stages<S::stages_e>(
           warp, t, begin_e(), end, [&](int i) { return ready(u, i, end, tiles); },
-          [&](int i, int at) { fill(u, i, at); },
-          [&](int at) { return is_empty_e(at, total); },
+          [&](int i, int at) { fill(u, i, at); }, [&](int at) { return is_empty_e(at, total); },
           [&](int at) { wait_empty_e(at, total); });
       t += end - begin_e();
     }
@@ -314,6 +316,17 @@ template <class P> struct phases {
         });
   }
 
+  __device__ static void copy_a(char *to, uint64_t *full, uint64_t policy, const tensor_map *map,
+                                int row, int column) {
+    if constexpr (A::k1 == 1) {
+      copy_tile<P::k, P::blk_m, 1>(to, full, policy, map, row, column);
+    } else {
+#pragma unroll
+      for (int s = 0; s < C::slabs; s++)
+        copy_image<A>(to + s * S::x_slab_bytes, map, row, column + s * slab, full, policy);
+    }
+  }
+
   __device__ void produce_x(const tensor_map *map_a, int warp) const {
     const uint64_t policy = policy_evict_last();
     wait_for_kernels_before();
@@ -321,8 +334,7 @@ template <class P> struct phases {
     const int total = fill_c(warp, [&](const unit &u, int i, int t) {
       uint64_t *const full = pipe.full + t % P::stages;
       expect_bytes(full, S::x_bytes);
-      copy_tile<P::k, P::blk_m, 1>(stage_at(t), full, policy, map_a, u.row_group * P::blk_m,
-                                   i * P::blk_k);
+      copy_a(stage_at(t), full, policy, map_a, u.row_group * P::blk_m, i * P::blk_k);
     });
     wait_phase(c_written, 0);
     fill_e<4>(
@@ -423,8 +435,8 @@ template <class P> struct phases {
         if (s < n_slabs) {
 #pragma unroll
           for (int step = 0; step < slab / sm90::mma_k; step++) {
-            const uint64_t w_at = wgmma_descriptor<slab * 2>(w + s * columns * slab * 2 +
-                                                             step * sm90::mma_k * 2);
+            const uint64_t w_at =
+                wgmma_descriptor<slab * 2>(w + s * columns * slab * 2 + step * sm90::mma_k * 2);
 #pragma unroll
             for (int r = 0; r < C::row_tiles; r++)
               wgmma<columns, P::is_bf16>::mma(sums[r], x_descriptor<is_c>(x, r, s, step), w_at);
@@ -484,9 +496,8 @@ template <class P> struct phases {
                            uint32_t turn, bool is_last, uint16_t *out) const {
     constexpr int share_rows = P::blk_m / C::groups;
     join(); // both warpgroups have read the last stage
-    each_peer(C::groups, [&](int q) {
-      arrive_remote(at_rank(drained, peer((ir + q) % C::groups)));
-    });
+    each_peer(C::groups,
+              [&](int q) { arrive_remote(at_rank(drained, peer((ir + q) % C::groups))); });
     each_pair<P::blk_l>([&](int i, int r, int col, int at) {
       *reinterpret_cast<float2 *>(smem + (r * S::e_pitch + col) * 4) =
           make_float2(e[i][at], e[i][at + 1]);
@@ -530,9 +541,8 @@ template <class P> struct phases {
 
   __device__ void leave_ring(uint32_t turn) const {
     join();
-    each_peer(C::groups, [&](int q) {
-      arrive_remote(at_rank(reduce_free, peer((ir + q) % C::groups)));
-    });
+    each_peer(C::groups,
+              [&](int q) { arrive_remote(at_rank(reduce_free, peer((ir + q) % C::groups))); });
     if (is_leader()) {
       wait_phase(reduce_free, turn & 1);
       ptx::mbarrier_arrive(ring_free);
@@ -571,7 +581,8 @@ template <class P> struct phases {
     for (int index = first_unit(); index < row_groups() * C::steps_l; index += clusters(), turn++) {
       const unit u = unit_at(index, C::steps_l);
       float e[C::row_tiles][P::blk_l / 2];
-      multiply<P::blk_l, true>(e, pipe_e, t, begin_e(), end_e(u), [](int i) { return slabs_at(i); });
+      multiply<P::blk_l, true>(e, pipe_e, t, begin_e(), end_e(u),
+                               [](int i) { return slabs_at(i); });
       if constexpr (C::groups == 1)
         store_e(u, e, out);
       else
