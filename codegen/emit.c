@@ -7,15 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Widest swizzled row, in elements, that divides a tile (as slab_columns in chain_plan.cuh). */
-static int64_t slab_columns(int64_t columns) {
-  return columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
-}
-
 /* How a tile of tile_rows x tile_columns of a rows x columns matrix is copied. */
 static struct fpl_map_recipe tile_recipe(int64_t rows, int64_t columns, int64_t tile_rows,
                                          int64_t tile_columns) {
-  const int64_t slab = slab_columns(tile_columns);
+  const int64_t slab = fpl_slab_columns(tile_columns);
   const bool is_one_copy = columns % slab == 0 && tile_columns > slab;
   return (struct fpl_map_recipe){.rows = rows,
                                  .cols = columns,
@@ -23,6 +18,15 @@ static struct fpl_map_recipe tile_recipe(int64_t rows, int64_t columns, int64_t 
                                  .box_cols = (int32_t)slab,
                                  .slabs = is_one_copy ? (int32_t)(tile_columns / slab) : 1,
                                  .parts = 1};
+}
+
+/* A's tiles, of an image: a copy brings one slab of channels. */
+static void read_image(const struct fpl_problem *p, struct fpl_map_recipe *a) {
+  if (!fpl_problem_has_image(p))
+    return;
+  a->cols = p->conv.ic;
+  a->slabs = 1;
+  a->is_image = true;
 }
 
 enum { SLAB = 64, LINE_BYTES = 128 }; /* phases_plan.cuh */
@@ -45,6 +49,7 @@ static void describe_phases(const struct fpl_problem *p, const struct fpl_schedu
   for (int i = 0; i < FPL_KERNEL_MAPS; i++)
     if (k->maps[i].cols % SLAB == 0 && slabs > 1)
       k->maps[i].slabs = (int32_t)slabs;
+  read_image(p, &k->maps[0]);
   k->units_per_row = fpl_max_i64(t->steps[FPL_DIM_N], t->steps[FPL_DIM_L]);
   k->workspace_bytes_per_row_group = fpl_round_up(p->n, SLAB) * s->blk_m * FPL_ELEMENT_BYTES +
                                      fpl_round_up(t->tiles[FPL_DIM_N] * 4, LINE_BYTES) + LINE_BYTES;
@@ -53,6 +58,7 @@ static void describe_phases(const struct fpl_problem *p, const struct fpl_schedu
 static void describe_chain(const struct fpl_problem *p, const struct fpl_schedule *s,
                            const struct fpl_tiling *t, struct fpl_kernel *k) {
   k->maps[0] = tile_recipe(-1, p->k, s->blk_m, s->blk_k);
+  read_image(p, &k->maps[0]);
   k->maps[1] = tile_recipe(fpl_problem_branches(p) * p->n, p->k, s->blk_n, s->blk_k);
   k->maps[2] = tile_recipe(p->l, p->n, s->blk_l, s->blk_n);
   k->units_per_row =
@@ -118,6 +124,17 @@ static void emit_constants(const struct fpl_problem *p, const struct fpl_schedul
   }
 }
 
+/* Where A is an image, a second struct: ends the plan's and leaves its own open. */
+static void emit_image(const struct fpl_problem *p, struct fpl_text *out) {
+  if (fpl_problem_has_image(p))
+    fpl_text_append(out,
+                    "};\n\n"
+                    "struct image { // A: [batch][h][w][ic], convolved k1 x k1\n"
+                    "  static constexpr int h = %lld, w = %lld, ic = %lld, k1 = %lld;\n",
+                    (long long)p->conv.h, (long long)p->conv.w, (long long)p->conv.ic,
+                    (long long)p->conv.k1);
+}
+
 /* Entry name: family and 8 hex digits of the constants. */
 static void name_kernel(const struct fpl_text *constants, struct fpl_kernel *k) {
   char key[FPL_KEY_HEX];
@@ -140,6 +157,8 @@ enum fpl_status fpl_emit(const struct fpl_problem *p, const struct fpl_schedule 
   describe_launch(p, &guarded, d, &t, &f, kernel);
   struct fpl_text constants = {0};
   emit_constants(p, s, &constants);
+  emit_image(p, &constants);
+  const char *const arguments = fpl_problem_has_image(p) ? "plan, image" : "plan";
   if (!constants.is_broken)
     name_kernel(&constants, kernel);
   fpl_text_append(source,
@@ -149,13 +168,13 @@ enum fpl_status fpl_emit(const struct fpl_problem *p, const struct fpl_schedule 
                   family->name, constants.is_broken ? "" : constants.text);
   fpl_text_append(
       source,
-      "using checked = skel::%s<plan>;\n"
+      "using checked = skel::%s<%s>;\n"
       "static_assert(checked::smem_bytes == %lld,\n"
       "              \"host and device disagree on shared memory\");\n"
       "static_assert(checked::threads == %d, \"host and device disagree on threads\");\n"
       "static_assert(checked::workspace_bytes == %lld,\n"
       "              \"host and device disagree on the workspace\");\n\n",
-      family->check, (long long)kernel->smem_bytes, kernel->block_threads,
+      family->check, arguments, (long long)kernel->smem_bytes, kernel->block_threads,
       (long long)kernel->workspace_bytes_per_row_group);
   fpl_text_append(
       source,
@@ -163,9 +182,9 @@ enum fpl_status fpl_emit(const struct fpl_problem *p, const struct fpl_schedule 
       "%s(const __grid_constant__ skel::tensor_map map_a,\n"
       "    const __grid_constant__ skel::tensor_map map_b,\n"
       "    const __grid_constant__ skel::tensor_map map_d, void *e, void *workspace, int m) {\n"
-      "  skel::%s<plan>::run(&map_a, &map_b, &map_d, e, workspace, m);\n"
+      "  skel::%s<%s>::run(&map_a, &map_b, &map_d, e, workspace, m);\n"
       "}\n",
-      kernel->block_threads, kernel->name, family->kernel);
+      kernel->block_threads, kernel->name, family->kernel, arguments);
   const bool is_broken = source->is_broken || constants.is_broken;
   fpl_text_free(&constants);
   return is_broken ? fpl_fail(err, FPL_NO_MEMORY, "out of memory while writing a kernel") : FPL_OK;

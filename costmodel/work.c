@@ -8,7 +8,6 @@ enum {
   WGMMA_ROWS = 64,          /* rows of one instruction (PTX ISA, wgmma m64nNk16) */
   WGMMA_K = 16,             /* its step along the reduction */
   SMEM_BYTES_PER_CLK = 128, /* one SM's shared memory (CUDA C++ programming guide: 32 banks x 4) */
-  SLAB_WIDTH = 64,     /* most columns of a copied row: 128 bytes of f16 (PTX ISA, swizzling) */
   FLOPS_PER_CLK = 4096 /* one SM, dense f16 (H100 white paper: 989 TFLOP/s, 132 SMs, 1.83 GHz) */
 };
 
@@ -100,13 +99,9 @@ static double tensor_us(const struct fpl_device *d, int64_t blk_m, double column
   return flops * slowdown * (double)d->sms / d->tensor_flops_per_us;
 }
 
-/* Rows as a copy brings them: `rows` of each slab of a tile `columns` wide; a slab is 64, 32 or 16
- * columns, the widest that divides (codegen/skeletons/chain_plan.cuh, slab_columns). */
+/* Rows as a copy brings them: `rows` of each slab of a tile `columns` wide. */
 static double slab_rows(double rows, int64_t columns) {
-  int64_t slab = SLAB_WIDTH;
-  while (slab > WGMMA_K && columns % slab != 0)
-    slab /= 2;
-  return rows * (double)fpl_ceil_div(columns, slab);
+  return rows * (double)fpl_ceil_div(columns, fpl_slab_columns(columns));
 }
 
 /* Part `mine` of `whole`, in the proportion mine : other. */

@@ -87,10 +87,9 @@ template <class P> struct plan_needs {
   static constexpr long long c_kept = is_repeated('l') ? steps_inside('l', 'm', 'n') : 1;
   static constexpr long long e_kept = is_repeated('n') ? steps_inside('n', 'm', 'l') : 1;
   static constexpr long long strip_bytes =
-      P::exchange == in_register
-          ? 0
-          : (c_kept * C::shuffle * S::c_bytes + sm90::swizzle_align - 1) / sm90::swizzle_align *
-                sm90::swizzle_align;
+      P::exchange == in_register ? 0
+                                 : (c_kept * C::shuffle * S::c_bytes + sm90::swizzle_align - 1) /
+                                       sm90::swizzle_align * sm90::swizzle_align;
   static constexpr int rows = C::is_two_phase ? round_up(P::blk_m, sm90::mma_rows) : P::blk_m;
   static constexpr int c_sums = ceil_div(C::branches * rows * P::blk_n, C::consumer_threads);
   static constexpr int e_sums = ceil_div(rows * P::blk_l, C::consumer_threads);
@@ -99,11 +98,10 @@ template <class P> struct plan_needs {
   static constexpr long long fused_bytes = S::ring_bytes + strip_bytes + S::staging_bytes +
                                            S::exchange_bytes + S::reduce_bytes + e_bytes +
                                            barrier_bytes + sm90::swizzle_align;
-  static constexpr long long smem_bytes =
-      C::is_two_phase ? phase_smem<P>::smem_bytes : fused_bytes;
+  static constexpr long long smem_bytes = C::is_two_phase ? phase_smem<P>::smem_bytes : fused_bytes;
 };
 
-template <class P> struct check_plan : check_rules<P> {
+template <class P, class A = matrix> struct check_plan : check_rules<P> {
   using C = plan_counts<P>;
   using S = smem_map<P>;
   using N = plan_needs<P>;
@@ -114,10 +112,12 @@ template <class P> struct check_plan : check_rules<P> {
   static_assert(P::exchange != in_register || N::c_kept == 1,
                 "capacity: registers keep one C tile");
 
+  static_assert(A::ic % 16 == 0, "skeleton_kind: ic");
   static constexpr bool is_fused = P::exchange == in_smem || P::exchange == in_dsm;
   static_assert(is_fused || P::exchange == recomputed, "skeleton_loops: exchange");
   static_assert(is_named(P::loops, is_fused ? "mn|lk" : "mnl|k"), "skeleton_loops: loops");
   static_assert(P::blk_m == 64 || P::blk_m == 128, "skeleton_tiles: blk_m");
+  static_assert(A::ic % slab_columns(P::blk_k) == 0, "skeleton_tiles: blk_k and ic");
   static_assert(P::stages >= 2 && P::stages <= 8, "skeleton_tiles: stages");
   static_assert(C::k_layers == 1 || C::branches * P::blk_n <= 192, "skeleton_tiles: blk_n");
   static_assert(P::n % 8 == 0 && P::k % 8 == 0 && P::l % 8 == 0, "skeleton_alignment: n, k, l");

@@ -4,7 +4,8 @@
 //   C[m,n] = act(A[m,k] . B[n,k]^T)            gated: C = act(A . Bgate^T) * (A . Bup^T)
 //   E[m,l] = C[m,n] . D[l,n]^T                 B gated: [2 n][k], gate rows first
 //
-// Global: A [m][k], B, D row-major, read by tensor maps (out of range reads zero); E [m][l].
+// Global: A [m][k], B, D row-major, read by tensor maps (out of range reads zero); E [m][l]. A may be
+// an image, read as its im2col matrix (pipe/image.cuh).
 // Dataflow, addresses of blocks, masked tiles: costmodel/MODEL.md section 1.
 // Shared memory: smem_map in chain_plan.cuh.
 //
@@ -29,6 +30,7 @@
 
 #include "codegen/skeletons/chain_plan.cuh"
 #include "codegen/skeletons/epilogue/activation.cuh"
+#include "codegen/skeletons/pipe/image.cuh"
 #include "codegen/skeletons/pipe/ring.cuh"
 #include "codegen/skeletons/ptx/grid_sm90.cuh"
 #include "codegen/skeletons/ptx/sm90.cuh"
@@ -47,7 +49,7 @@ template <int rows, int columns> __device__ inline uint32_t swizzled(int row, in
   return at ^ (at >> 3 & mask);
 }
 
-template <class P> struct chain {
+template <class P, class A = matrix> struct chain {
   using C = plan_counts<P>;
   using S = smem_map<P>;
   using W = workspace_map<P>;
@@ -263,8 +265,18 @@ template <class P> struct chain {
   __device__ int k_at(int i) const {
     return (C::is_split_gate ? i : i * C::k_layers + ik) * P::blk_k;
   }
+  // Nothing of an image is brought into L2 ahead: of k1 k1 copies of a pixel only the first would
+  // gain.
   __device__ void copy_a(const unit &u, int i, const target &to, const tensor_map *map_a) const {
-    copy_tile<P::blk_k, P::blk_m, is_one_copy_k>(to, 0, map_a, u.tile_m * P::blk_m, k_at(i));
+    const int row = u.tile_m * P::blk_m, column = k_at(i);
+    if constexpr (A::k1 == 1) {
+      copy_tile<P::blk_k, P::blk_m, is_one_copy_k>(to, 0, map_a, row, column);
+    } else if (to.stage) {
+#pragma unroll
+      for (int s = 0; s < P::blk_k / slab_k; s++)
+        copy_image<A>(to.stage + s * P::blk_m * slab_k * 2, map_a, row, column + s * slab_k,
+                      to.full, policy_evict_last());
+    }
   }
   __device__ void copy_weights(const unit &u, int i, int n_k, int n_strip, const target &to,
                                const tensor_map *map_b, const tensor_map *map_d) const {

@@ -83,7 +83,7 @@ template <class P> struct phase_workspace {
   static constexpr long long row_group_bytes = counter_at + 128;
 };
 
-template <class P> struct check_phases : check_rules<P> {
+template <class P, class A = matrix> struct check_phases : check_rules<P> {
   using C = phase_counts<P>;
   using S = phase_smem<P>;
   static constexpr int rows = round_up(P::blk_m, sm90::mma_rows);
@@ -93,9 +93,11 @@ template <class P> struct check_phases : check_rules<P> {
                 "capacity: sums of C");
   static_assert(rows * P::blk_l / C::consumer_threads <= accumulator_most, "capacity: sums of E");
 
+  static_assert(A::ic % 16 == 0, "skeleton_kind: ic");
   static_assert(P::cls_m == 1 && P::cls_k == 1, "skeleton_loops: m or k split in the cluster");
   static_assert(P::reduce == reduce_none || P::reduce == reduce_dsm, "skeleton_loops: reduce");
   static_assert(P::blk_k % slab == 0, "skeleton_tiles: blk_k");
+  static_assert(A::ic % slab == 0, "skeleton_tiles: ic");
   static_assert(C::c_columns <= 256, "skeleton_tiles: blk_n");
   static_assert(P::stages >= 2 && P::stages <= 8, "skeleton_tiles: stages");
   static_assert(P::n % 8 == 0 && P::k % 8 == 0 && P::l % 8 == 0, "skeleton_alignment: n, k, l");

@@ -3,7 +3,8 @@
 //   phase 1   C[m,n] = act(A[m,k] . B[n,k]^T)     gated: C = act(A . Bgate^T) * (A . Bup^T)
 //   phase 2   E[m,l] = C[m,n] . D[l,n]^T          B gated: [2][n][k], gate first
 //
-// Global: A [m][k], B, D row-major, read by tensor maps (out of range reads zero); E [m][l];
+// Global: A [m][k], B, D row-major, read by tensor maps (out of range reads zero); E [m][l]; A may be
+// an image, read as its im2col matrix (pipe/image.cuh);
 // C in the workspace, in tiles that phase 2 reads as they will lie in shared memory.
 // Dataflow, masked tiles: costmodel/MODEL.md section 1.4. Memory maps: phases_plan.cuh.
 //
@@ -30,6 +31,7 @@
 
 #include "codegen/skeletons/epilogue/activation.cuh"
 #include "codegen/skeletons/phases_plan.cuh"
+#include "codegen/skeletons/pipe/image.cuh"
 #include "codegen/skeletons/pipe/ring.cuh"
 #include "codegen/skeletons/ptx/grid_sm90.cuh"
 #include "codegen/skeletons/ptx/sm90.cuh"
@@ -37,7 +39,7 @@
 
 namespace skel {
 
-template <class P> struct phases {
+template <class P, class A = matrix> struct phases {
   using C = phase_counts<P>;
   using S = phase_smem<P>;
   using G = phase_workspace<P>;
@@ -308,6 +310,17 @@ template <class P> struct phases {
         });
   }
 
+  __device__ static void copy_a(char *to, uint64_t *full, uint64_t policy, const tensor_map *map,
+                                int row, int column) {
+    if constexpr (A::k1 == 1) {
+      copy_tile<P::k, P::blk_m, 1>(to, full, policy, map, row, column);
+    } else {
+#pragma unroll
+      for (int s = 0; s < C::slabs; s++)
+        copy_image<A>(to + s * S::x_slab_bytes, map, row, column + s * slab, full, policy);
+    }
+  }
+
   __device__ void produce_x(const tensor_map *map_a, int warp) const {
     const uint64_t policy = policy_evict_last();
     wait_for_kernels_before();
@@ -315,8 +328,7 @@ template <class P> struct phases {
     const int total = fill_c(warp, [&](const unit &u, int i, int t) {
       uint64_t *const full = pipe.full + t % P::stages;
       expect_bytes(full, S::x_bytes);
-      copy_tile<P::k, P::blk_m, 1>(stage_at(t), full, policy, map_a, u.row_group * P::blk_m,
-                                   i * P::blk_k);
+      copy_a(stage_at(t), full, policy, map_a, u.row_group * P::blk_m, i * P::blk_k);
     });
     wait_phase(c_written, 0);
     fill_e<4>(

@@ -33,6 +33,12 @@ __host__ __device__ constexpr int slab_columns(int columns) {
   return columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
 }
 
+// What A is: a matrix [m][k], or a struct of h, w, ic, k1: the image [batch][h][w][ic] of a k1 x k1
+// convolution (pipe/image.cuh).
+struct matrix {
+  static constexpr int h = 1, w = 1, ic = 0, k1 = 1;
+};
+
 // A loop name: spatial dimensions | temporal ones, outer to inner.
 __host__ __device__ constexpr bool is_spatial(const char *loops, char dim) {
   for (; *loops != '|'; loops++)

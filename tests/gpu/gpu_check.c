@@ -1,5 +1,5 @@
-/* On a GPU: builds candidates of every chain and gated problem of the paper's workload and of odd
- * row counts, and has a real worker verify them; then plants kernels that hang, fault and compute
+/* On a GPU: builds candidates of every problem of the paper's workload, of odd row counts and of odd
+ * images, and has a real worker verify them; then plants kernels that hang, fault and compute
  * wrongly among good ones. Speaks TAP; without a GPU each test is skipped with the reason.
  *
  * Leaves the candidates' cubins in GPU_DIR/cubins. */
@@ -16,7 +16,7 @@
 
 #define CUBIN_DIR GPU_DIR "/cubins"
 
-enum { N_RANKED = 96, CHECKS_MOST = 40 };
+enum { N_RANKED = 96, CHECKS_MOST = 48 };
 
 /* One problem with its candidates. */
 struct check {
@@ -61,7 +61,7 @@ static enum fpl_status list_paper(struct fpl_err *err) {
   const enum fpl_status status = fpl_workloads_read(
       &run.place.arena, "profiles/workloads/paper.yaml", &all, &n, &budget_us, err);
   for (size_t i = 0; status == FPL_OK && i < n; i++)
-    if (all[i].problem.kind != FPL_KIND_CONV_CHAIN && run.n_checks < CHECKS_MOST)
+    if (run.n_checks < CHECKS_MOST)
       add_check(all[i].id, &all[i].problem, 6);
   return status;
 }
@@ -88,6 +88,27 @@ static void list_odd(void) {
   for (size_t i = 0; i < sizeof odd / sizeof *odd && run.n_checks < CHECKS_MOST; i++)
     add_check(odd[i].label, &odd[i].problem,
               odd[i].problem.kind == FPL_KIND_GEMM_CHAIN ? GPU_PICKS_MOST : 6);
+}
+
+/* Tiles that reach over the ends of lines and images, last k tiles that reach over the last tap,
+ * slabs of 16 to 64 channels, more taps than pixels. */
+static void list_images(void) {
+  static const struct {
+    const char *label;
+    enum fpl_dtype dtype;
+    struct fpl_conv conv;
+  } images[] = {
+      {"2 images 7 x 13 x 264, 1 x 1", FPL_DTYPE_F16, {2, 264, 7, 13, 1}},
+      {"2 images 7 x 13 x 64, 3 x 3", FPL_DTYPE_F16, {2, 64, 7, 13, 3}},
+      {"3 images 9 x 5 x 96, 3 x 3", FPL_DTYPE_BF16, {3, 96, 9, 5, 3}},
+      {"11 images 3 x 2 x 48, 5 x 5", FPL_DTYPE_F16, {11, 48, 3, 2, 5}},
+  };
+  for (size_t i = 0; i < sizeof images / sizeof *images && run.n_checks < CHECKS_MOST; i++) {
+    struct fpl_problem p;
+    if (fpl_problem_make(FPL_KIND_CONV_CHAIN, images[i].dtype, FPL_ACT_RELU, 0, 232, 0, 328,
+                         &images[i].conv, &p, NULL) == FPL_OK)
+      add_check(images[i].label, &p, 8);
+  }
 }
 
 /* The model's best of several families, then the others, then any. */
@@ -315,6 +336,7 @@ int main(void) {
   }
   enum fpl_status status = list_paper(&err);
   list_odd();
+  list_images();
   if (status == FPL_OK)
     status = gpu_place_open(&run.place, &err);
   if (status == FPL_OK)

@@ -23,6 +23,12 @@ static const char *const g4 = "gemm_chain m=128 n=3072 k=768 l=768 dtype=f16 act
 static const char *const gated = "gated_ffn m=128 n=3072 k=768 l=768 dtype=f16 act=silu";
 static const char *const conv =
     "conv_chain m=49 n=512 k=4608 l=2048 dtype=f16 act=relu batch=1 ic=512 h=7 w=7 k1=3";
+static const char *const conv_of_48_channels =
+    "conv_chain m=128 n=512 k=432 l=256 dtype=f16 act=relu batch=1 ic=48 h=8 w=16 k1=3";
+static const char *const conv_of_8_channels =
+    "conv_chain m=128 n=512 k=72 l=256 dtype=f16 act=relu batch=1 ic=8 h=8 w=16 k1=3";
+static const char *const conv_1x1 =
+    "conv_chain m=128 n=512 k=72 l=256 dtype=f16 act=relu batch=1 ic=72 h=8 w=16 k1=1";
 
 static struct fpl_problem problem_of(const char *text) {
   struct fpl_problem p;
@@ -124,7 +130,8 @@ static const struct refusal refusals[] = {
 };
 
 static const struct refusal skeleton_refusals[] = {
-    {FPL_RULE_SKELETON_KIND, "conv", "", "chain_sm90 has no implicit im2col"},
+    {FPL_RULE_SKELETON_KIND, "conv8", "blk_k=16",
+     "no skeleton reads an image of 8 channels: they must be a multiple of 16"},
     {FPL_RULE_SKELETON_LOOPS, "", "exchange=register", "no skeleton has exchange register"},
     {FPL_RULE_SKELETON_LOOPS, "", "loops=m|nlk",
      "chain_sm90 runs exchange smem in loops mn|lk only"},
@@ -137,6 +144,11 @@ static const struct refusal skeleton_refusals[] = {
      "blk_n is 256: with a split k chain_sm90 adds at most 192 columns"},
     {FPL_RULE_SKELETON_TILES, "gated", "exchange=dsm cls_k=2 cls_l=2 blk_n=128",
      "blk_n is 128: with a split k chain_sm90 adds at most 192 columns"},
+    {FPL_RULE_SKELETON_TILES, "conv48", "", "slabs of 64 channels reach over the 48 of a tap"},
+    {FPL_RULE_SKELETON_TILES, "conv48", "blk_k=96",
+     "slabs of 32 channels reach over the 48 of a tap"},
+    {FPL_RULE_SKELETON_TILES, "conv48", "exchange=l2 loops=mnl|k reduce=none",
+     "slabs of 64 channels reach over the 48 of a tap"},
     {FPL_RULE_SKELETON_ALIGNMENT, "gemm_chain m=128 n=3076 k=768 l=768 dtype=f16 act=relu", "",
      "n, k and l must be multiples of 8"},
     {FPL_RULE_SKELETON_ALIGNMENT, "gemm_chain m=128 n=3072 k=770 l=768 dtype=f16 act=relu", "",
@@ -166,7 +178,17 @@ static struct fpl_problem problem_named(const char *name) {
     return problem_of(g4);
   if (strcmp(name, "gated") == 0)
     return problem_of(gated);
-  return problem_of(strcmp(name, "conv") == 0 ? conv : name);
+  static const struct {
+    const char *name;
+    const char *const *text;
+  } convs[] = {{"conv", &conv},
+               {"conv48", &conv_of_48_channels},
+               {"conv8", &conv_of_8_channels},
+               {"conv1x1", &conv_1x1}};
+  for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
+    if (strcmp(name, convs[i].name) == 0)
+      return problem_of(*convs[i].text);
+  return problem_of(name);
 }
 
 static bool is_legal(const struct fpl_problem *p, const struct fpl_schedule *s,
@@ -229,7 +251,15 @@ static void test_legal(void **state) {
   } cases[] = {
       {"", "", true},
       {"gated", "", true},
-      {"conv", "blk_m=64", false},
+      {"conv", "blk_m=64", true},
+      {"conv", "blk_m=64 exchange=l2 loops=mnl|k reduce=none", true},
+      {"conv48", "blk_k=48", true},
+      {"conv48", "blk_k=64", false},
+      {"conv48", "blk_k=80", true},
+      {"conv8", "blk_k=16", false},
+      {"conv1x1", "", true},
+      {"conv1x1", "blk_k=48 blk_m=64", true},
+      {"conv1x1", "exchange=l2 loops=mnl|k reduce=none", true},
       {"", "loops=mnl|k exchange=recompute", true},
       {"", "loops=mnl|k exchange=l2 reduce=none", true},
       {"", "loops=mnl|k exchange=l2 reduce=dsm cls_n=4 cls_l=2", true},

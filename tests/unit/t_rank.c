@@ -162,6 +162,7 @@ static void finds_nothing_where_no_skeleton_fits(void **state) {
   (void)state;
   struct fpl_problem p = ffn;
   p.kind = FPL_KIND_CONV_CHAIN;
+  p.conv = (struct fpl_conv){.batch = 1, .ic = 8, .h = 8, .w = 16, .k1 = 3};
   struct fpl_ranked out[11];
   assert_int_equal(fpl_rank(&p, &h200, &fake_cost, 11, &fpl_rank_defaults, out, NULL), 0);
 }

@@ -45,13 +45,43 @@ static void counts_the_products_exactly(void **state) {
   assert_int_equal(counts.rules[0].remaining, 41 * 625 * tiles * others * 2);
 }
 
-static void has_no_skeleton_for_a_convolution(void **state) {
+/* Of ic channels, convolved k1 x k1. */
+static struct fpl_problem make_conv(int64_t ic, int64_t k1) {
+  const struct fpl_conv conv = {.batch = 1, .ic = ic, .h = 28, .w = 28, .k1 = k1};
+  struct fpl_problem p;
+  assert_int_equal(fpl_problem_make(FPL_KIND_CONV_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 0, 128, 0, 64,
+                                    &conv, &p, NULL),
+                   FPL_OK);
+  return p;
+}
+
+static void counts_a_convolution_like_the_chain_of_its_im2col_form(void **state) {
   (void)state;
-  const struct fpl_problem p = make_problem(FPL_KIND_CONV_CHAIN, 784, 128, 256, 64);
-  struct fpl_space_counts counts;
-  fpl_space_count(&p, &h200, &counts);
-  assert_true(counts.rules[5].remaining > 0);
-  assert_int_equal(counts.rules[6].remaining, 0);
+  struct fpl_space_counts conv, chain;
+  const struct fpl_problem lone = make_conv(256, 1), image = make_conv(64, 3);
+  const struct fpl_problem like_lone = make_problem(FPL_KIND_GEMM_CHAIN, 784, 128, 256, 64);
+  const struct fpl_problem like_image = make_problem(FPL_KIND_GEMM_CHAIN, 784, 128, 576, 64);
+  fpl_space_count(&lone, &h200, &conv);
+  fpl_space_count(&like_lone, &h200, &chain);
+  assert_int_equal(conv.rules[6].remaining, chain.rules[6].remaining);
+  assert_true(conv.rules[6].remaining > 0);
+  /* 64 channels hold every slab. */
+  fpl_space_count(&image, &h200, &conv);
+  fpl_space_count(&like_image, &h200, &chain);
+  assert_int_equal(conv.rules[6].remaining, chain.rules[6].remaining);
+}
+
+static void has_skeletons_for_images_of_whole_slabs(void **state) {
+  (void)state;
+  struct fpl_space_counts whole, narrow, none;
+  const struct fpl_problem of_64 = make_conv(64, 3), of_48 = make_conv(48, 3),
+                           of_8 = make_conv(8, 3);
+  fpl_space_count(&of_64, &h200, &whole);
+  fpl_space_count(&of_48, &h200, &narrow);
+  fpl_space_count(&of_8, &h200, &none);
+  assert_in_range(narrow.rules[6].remaining, 1, whole.rules[6].remaining - 1);
+  assert_true(none.rules[5].remaining > 0);
+  assert_int_equal(none.rules[6].remaining, 0);
 }
 
 static void counts_a_large_problem_and_says_how_long_it_took(void **state) {
@@ -183,7 +213,7 @@ static void samples_the_same_from_the_same_seed(void **state) {
 
 static void samples_nothing_where_there_is_nothing(void **state) {
   (void)state;
-  const struct fpl_problem p = make_problem(FPL_KIND_CONV_CHAIN, 784, 128, 256, 64);
+  const struct fpl_problem p = make_conv(8, 3);
   struct fpl_schedule out[4];
   assert_int_equal(fpl_space_sample(&p, &h200, FPL_SPACE_SKELETON, FPL_RULE_NONE, 1, 4, out), 0);
 }
@@ -191,7 +221,8 @@ static void samples_nothing_where_there_is_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_the_products_exactly),
-      cmocka_unit_test(has_no_skeleton_for_a_convolution),
+      cmocka_unit_test(counts_a_convolution_like_the_chain_of_its_im2col_form),
+      cmocka_unit_test(has_skeletons_for_images_of_whole_slabs),
       cmocka_unit_test(counts_a_large_problem_and_says_how_long_it_took),
       cmocka_unit_test(tunes_only_what_is_worth_measuring),
       cmocka_unit_test(stops_when_told),

@@ -189,6 +189,14 @@ bool fpl_legal_passes(enum fpl_rule rule, const struct fpl_problem *p, const str
   }
 }
 
+/* A copy brings channels of one tap: a slab must not reach into the next. */
+static bool check_image(const struct fpl_problem *p, int64_t slab, struct fpl_verdict *why) {
+  if (!fpl_problem_has_image(p) || p->conv.ic % slab == 0)
+    return true;
+  return refuse(why, FPL_RULE_SKELETON_TILES, "slabs of %lld channels reach over the %lld of a tap",
+                (long long)slab, (long long)p->conv.ic);
+}
+
 static bool check_stages(const struct fpl_schedule *s, const char *skeleton,
                          struct fpl_verdict *why) {
   if (s->stages >= 2 && s->stages <= 8)
@@ -215,7 +223,7 @@ static bool fits_chain(const struct fpl_problem *p, const struct fpl_schedule *s
                   fpl_exchange_names[s->exchange], wanted);
   if (s->blk_m != 64 && s->blk_m != 128)
     return refuse(why, FPL_RULE_SKELETON_TILES, "blk_m is %d: chain_sm90 has 64 and 128", s->blk_m);
-  if (!check_stages(s, "chain_sm90", why))
+  if (!check_image(p, fpl_slab_columns(s->blk_k), why) || !check_stages(s, "chain_sm90", why))
     return false;
   const int64_t branches = p->kind == FPL_KIND_GATED_FFN && s->gate == FPL_GATE_SEQUENTIAL ? 2 : 1;
   const int64_t k_layers = s->gate == FPL_GATE_SPATIAL ? 1 : s->cls_k;
@@ -236,6 +244,8 @@ static bool fits_phases(const struct fpl_problem *p, const struct fpl_schedule *
   if (s->blk_k % 64 != 0)
     return refuse(why, FPL_RULE_SKELETON_TILES, "blk_k is %d: phases_sm90 has multiples of 64",
                   s->blk_k);
+  if (!check_image(p, 64, why))
+    return false;
   const int64_t branches = fpl_problem_branches(p);
   if (branches * s->blk_n > 256)
     return refuse(why, FPL_RULE_SKELETON_TILES,
@@ -247,7 +257,9 @@ bool fpl_skeleton_fits(const struct fpl_problem *p, const struct fpl_schedule *s
                        struct fpl_verdict *why) {
   if (why)
     *why = (struct fpl_verdict){FPL_RULE_NONE, ""};
-  if (p->kind == FPL_KIND_CONV_CHAIN)
-    return refuse(why, FPL_RULE_SKELETON_KIND, "chain_sm90 has no implicit im2col");
+  if (fpl_problem_has_image(p) && p->conv.ic % TILE_MULTIPLE != 0)
+    return refuse(why, FPL_RULE_SKELETON_KIND,
+                  "no skeleton reads an image of %lld channels: they must be a multiple of %d",
+                  (long long)p->conv.ic, TILE_MULTIPLE);
   return s->exchange == FPL_EXCHANGE_L2 ? fits_phases(p, s, why) : fits_chain(p, s, why);
 }

@@ -16,7 +16,7 @@ enum fpl_rule {
   FPL_RULE_DEPENDENCY,   /* loops, cluster, exchange, gate and reduce agree on who needs what */
   FPL_RULE_CAPACITY,     /* shared memory and registers of a block suffice */
   /* of the skeletons */
-  FPL_RULE_SKELETON_KIND,      /* no family computes this kind of problem */
+  FPL_RULE_SKELETON_KIND,      /* kinds of problem and channels of an image no family has */
   FPL_RULE_SKELETON_LOOPS,     /* loops and exchange no family implements */
   FPL_RULE_SKELETON_TILES,     /* tile shapes the instructions lack */
   FPL_RULE_SKELETON_ALIGNMENT, /* rows of A, B, D not a multiple of 16 bytes */

@@ -16,6 +16,7 @@
 #include "tuner/base/hash.h"
 #include "tuner/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum fpl_kind { FPL_KIND_GEMM_CHAIN, FPL_KIND_GATED_FFN, FPL_KIND_CONV_CHAIN };
@@ -62,6 +63,10 @@ void fpl_problem_key(const struct fpl_problem *p, char out[FPL_KEY_HEX]);
 /* Matrices B holds: 2 for gated_ffn, else 1. */
 static inline int fpl_problem_branches(const struct fpl_problem *p) {
   return p->kind == FPL_KIND_GATED_FFN ? 2 : 1;
+}
+/* Whether A is an image, of which GEMM0 reads the im2col matrix; with k1 = 1 that is the image. */
+static inline bool fpl_problem_has_image(const struct fpl_problem *p) {
+  return p->conv.k1 > 1;
 }
 /* Bytes of one element of A, B, C, D, E. */
 enum { FPL_ELEMENT_BYTES = 2 };

@@ -6,6 +6,11 @@
 #include "tuner/core/problem.h"
 #include "tuner/core/schedule.h"
 
+/* Columns of the widest swizzled row that divides a tile: 64, 32 or 16 elements of 2 bytes. */
+static inline int64_t fpl_slab_columns(int64_t columns) {
+  return columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
+}
+
 /* Where the running sums of E wait while the loop over n goes on. */
 enum fpl_home { FPL_HOME_REGISTER, FPL_HOME_SMEM };
 
