@@ -32,7 +32,9 @@ static void read_image(const struct fpl_problem *p, struct fpl_map_recipe *a) {
 enum { SLAB = 64, LINE_BYTES = 128 }; /* phases_plan.cuh */
 
 static void describe_phases(const struct fpl_problem *p, const struct fpl_schedule *s,
-                            const struct fpl_tiling *t, struct fpl_kernel *k) {
+                            const struct fpl_tiling *t, const struct fpl_footprint *f,
+                            struct fpl_kernel *k) {
+  (void)f;
   const int64_t slabs = s->blk_k / SLAB;
   const struct fpl_map_recipe fixed = {.box_cols = SLAB, .slabs = 1, .parts = 1};
   for (int i = 0; i < FPL_KERNEL_MAPS; i++)
@@ -56,7 +58,8 @@ static void describe_phases(const struct fpl_problem *p, const struct fpl_schedu
 }
 
 static void describe_chain(const struct fpl_problem *p, const struct fpl_schedule *s,
-                           const struct fpl_tiling *t, struct fpl_kernel *k) {
+                           const struct fpl_tiling *t, const struct fpl_footprint *f,
+                           struct fpl_kernel *k) {
   k->maps[0] = tile_recipe(-1, p->k, s->blk_m, s->blk_k);
   read_image(p, &k->maps[0]);
   k->maps[1] = tile_recipe(fpl_problem_branches(p) * p->n, p->k, s->blk_n, s->blk_k);
@@ -66,8 +69,8 @@ static void describe_chain(const struct fpl_problem *p, const struct fpl_schedul
   if (s->reduce == FPL_REDUCE_L2 || s->reduce == FPL_REDUCE_DSM_L2) {
     const int64_t tiles = s->cls_m * t->tiles[FPL_DIM_L];
     const int64_t shares = s->reduce == FPL_REDUCE_DSM_L2 ? t->groups : 1;
-    k->workspace_bytes_per_row_group = tiles * s->blk_m * (s->blk_l + FPL_PAD_FLOATS) * 4 +
-                                       fpl_round_up(tiles * shares * 4, LINE_BYTES);
+    k->workspace_bytes_per_row_group =
+        tiles * shares * f->staging_bytes + fpl_round_up(tiles * shares * 4, LINE_BYTES);
   }
 }
 
@@ -76,7 +79,7 @@ static void describe_chain(const struct fpl_problem *p, const struct fpl_schedul
 struct family {
   const char *name, *kernel, *check;
   void (*describe)(const struct fpl_problem *p, const struct fpl_schedule *s,
-                   const struct fpl_tiling *t, struct fpl_kernel *k);
+                   const struct fpl_tiling *t, const struct fpl_footprint *f, struct fpl_kernel *k);
 };
 static const struct family chain_family = {"chain_sm90", "chain", "check_plan", describe_chain};
 static const struct family phases_family = {"phases_sm90", "phases", "check_phases",
@@ -96,7 +99,7 @@ static void describe_launch(const struct fpl_problem *p, const struct fpl_schedu
   k->rows_per_unit = (int64_t)s->cls_m * s->blk_m;
   k->max_clusters =
       t->blocks <= d->max_cluster ? d->active_sms[fpl_cluster_index(t->blocks)] / t->blocks : 1;
-  family_of(s)->describe(p, s, t, k);
+  family_of(s)->describe(p, s, t, f, k);
 }
 
 static void emit_constants(const struct fpl_problem *p, const struct fpl_schedule *s,

@@ -39,7 +39,7 @@ static struct counts count(const struct fpl_problem *p, const struct fpl_schedul
   const double m_tiles = (double)t->tiles[FPL_DIM_M], n_tiles = (double)t->tiles[FPL_DIM_N],
                k_tiles = (double)t->tiles[FPL_DIM_K], l_tiles = (double)t->tiles[FPL_DIM_L];
   struct counts c = {0};
-  c.is_two_phase = s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM;
+  c.is_two_phase = fpl_is_two_phase(s);
   c.is_dsm_reduced = s->reduce == FPL_REDUCE_DSM || s->reduce == FPL_REDUCE_DSM_L2;
   c.is_l2_reduced = s->reduce == FPL_REDUCE_L2 || s->reduce == FPL_REDUCE_DSM_L2;
   c.branches_of_problem = (double)fpl_problem_branches(p);

@@ -19,10 +19,6 @@ struct proportions {
   double edge_excess; /* whole tiles against tiles clipped at the edges */
 };
 
-bool fpl_is_two_phase(const struct fpl_schedule *s) {
-  return s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM;
-}
-
 static int64_t gemm1_products(const struct fpl_schedule *s, const struct fpl_tiling *t) {
   if (fpl_is_two_phase(s))
     return fpl_ceil_div(t->gemm1_steps, t->groups);

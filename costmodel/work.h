@@ -21,8 +21,6 @@ struct fpl_work {
   double stages;            /* one unit, busiest block: turns of the ring */
 };
 
-bool fpl_is_two_phase(const struct fpl_schedule *s);
-
 /* Splits `traffic` between the products and adds what a block does; cannot fail. */
 void fpl_work_make(const struct fpl_problem *p, const struct fpl_schedule *s,
                    const struct fpl_device *d, const struct fpl_tiling *t,

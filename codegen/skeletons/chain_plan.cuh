@@ -12,11 +12,11 @@ namespace skel {
 //   ring      [stages] of A [blk_k / slab][blk_m][slab] and B [branches][blk_k / slab][blk_n][slab],
 //             or of D [blk_n / slab][blk_l][slab]; 2-byte elements, swizzled at the slab's width
 //   strip     C [shuffle][blk_n / slab][blk_m][slab], 2-byte elements, swizzled
-//   staging   f32 [branches][blk_m][blk_n + pad] on its way to peers, or E [blk_m][blk_l + pad]
-//             (in the ring where a unit has one E tile)
-//   exchange  partial C received: [cls_k - 1] like staging
-//   reduce    partial E shares received: [groups - 1][blk_m / groups][blk_l + pad] f32
+//   staging   what the block adds in L2: its share of E, or all (pipe/shares.cuh)
+//   exchange  partial C received: [cls_k - 1]
+//   reduce    partial E received: [groups - 1] shares
 //   barriers
+//   overrun   what a wgmma's 64 rows read behind the last A or C of fewer rows
 template <class P> struct smem_map {
   using C = plan_counts<P>;
   static constexpr int a_bytes = P::blk_m * P::blk_k * 2;
@@ -27,38 +27,31 @@ template <class P> struct smem_map {
       round_up(larger(a_bytes + C::branches * b_bytes, d_bytes), sm90::swizzle_align);
   static constexpr int ring_bytes = P::stages * stage_bytes;
   static constexpr int strip_bytes = round_up(C::shuffle * c_bytes, sm90::swizzle_align);
-  static constexpr int c_pitch = P::blk_n + pad_floats; // floats
-  static constexpr int e_pitch = P::blk_l + pad_floats;
-  static constexpr int partial_bytes = C::branches * P::blk_m * c_pitch * 4;
-  static constexpr int e_tile_bytes = P::blk_m * e_pitch * 4;
-  static constexpr int share_bytes = e_tile_bytes / C::groups;
-  // A unit's only E tile is staged in the ring: all its stages have been read by then.
-  static constexpr bool is_e_in_ring =
-      P::reduce != reduce_none && C::e_rounds == 1 && e_tile_bytes <= ring_bytes;
-  static constexpr int staging_bytes =
-      larger(P::cls_k > 1 ? partial_bytes : 0,
-             P::reduce != reduce_none && !is_e_in_ring ? e_tile_bytes : 0);
-  static constexpr int exchange_bytes = (P::cls_k - 1) * partial_bytes;
-  static constexpr int reduce_bytes = C::uses_dsm ? (C::groups - 1) * share_bytes : 0;
+  using c_shares = shares<P::blk_n, 1, C::branches, C::consumer_threads>;
+  using e_shares = shares<P::blk_l, C::uses_dsm ? C::groups : 1, 1, C::consumer_threads>;
+  static constexpr int staging_bytes = C::uses_l2 ? e_shares::bytes : 0;
+  static constexpr int exchange_bytes = (P::cls_k - 1) * c_shares::bytes;
+  static constexpr int reduce_bytes = C::uses_dsm ? (C::groups - 1) * e_shares::bytes : 0;
   static constexpr int strip_at = ring_bytes;
   static constexpr int staging_at = strip_at + strip_bytes;
-  static constexpr int e_staging_at = is_e_in_ring ? 0 : staging_at;
   static constexpr int exchange_at = staging_at + staging_bytes;
   static constexpr int reduce_at = exchange_at + exchange_bytes;
   static constexpr int barriers_at = reduce_at + reduce_bytes;
-  static constexpr int smem_bytes = barriers_at + barrier_bytes + sm90::swizzle_align;
+  static constexpr int overrun_bytes = larger(0, (sm90::mma_rows - P::blk_m) * slab * 2);
+  static constexpr int smem_bytes =
+      barriers_at + barrier_bytes + overrun_bytes + sm90::swizzle_align;
 };
 
 // Workspace in global memory, zero between launches. For each group of cls_m blk_m rows:
-//   f32 tiles [cls_m][tiles_l] of e_tile_bytes, then a counter for each tile (and share: dsm_l2)
+//   tiles [cls_m][tiles_l] of all shares, then a counter for each tile (and share: dsm_l2)
 template <class P> struct workspace_map {
   using C = plan_counts<P>;
-  static constexpr int shares = P::reduce == reduce_dsm_l2 ? C::groups : 1;
+  static constexpr int n_shares = P::reduce == reduce_dsm_l2 ? C::groups : 1;
   static constexpr int parts = P::reduce == reduce_l2 ? C::e_parts * C::groups : C::e_parts;
   static constexpr long long counters_at =
-      (long long)P::cls_m * C::tiles_l * smem_map<P>::e_tile_bytes;
+      (long long)P::cls_m * C::tiles_l * n_shares * smem_map<P>::e_shares::bytes;
   static constexpr long long row_group_bytes =
-      C::uses_l2 ? counters_at + round_up(P::cls_m * C::tiles_l * shares * 4, 128) : 0;
+      C::uses_l2 ? counters_at + round_up(P::cls_m * C::tiles_l * n_shares * 4, 128) : 0;
 };
 
 // What a block of any plan of the space needs, as in tuner/core/footprint.c; a plan may be refused
@@ -90,14 +83,14 @@ template <class P> struct plan_needs {
       P::exchange == in_register ? 0
                                  : (c_kept * C::shuffle * S::c_bytes + sm90::swizzle_align - 1) /
                                        sm90::swizzle_align * sm90::swizzle_align;
-  static constexpr int rows = C::is_two_phase ? round_up(P::blk_m, sm90::mma_rows) : P::blk_m;
+  static constexpr int rows = round_up(P::blk_m, sm90::mma_rows);
   static constexpr int c_sums = ceil_div(C::branches * rows * P::blk_n, C::consumer_threads);
   static constexpr int e_sums = ceil_div(rows * P::blk_l, C::consumer_threads);
   static constexpr bool is_e_in_smem = e_kept > 1 && c_sums + e_kept *e_sums > accumulator_most;
   static constexpr long long e_bytes = is_e_in_smem ? e_kept * P::blk_m * P::blk_l * 4 : 0;
   static constexpr long long fused_bytes = S::ring_bytes + strip_bytes + S::staging_bytes +
                                            S::exchange_bytes + S::reduce_bytes + e_bytes +
-                                           barrier_bytes + sm90::swizzle_align;
+                                           barrier_bytes + S::overrun_bytes + sm90::swizzle_align;
   static constexpr long long smem_bytes = C::is_two_phase ? phase_smem<P>::smem_bytes : fused_bytes;
 };
 
@@ -116,7 +109,7 @@ template <class P, class A = matrix> struct check_plan : check_rules<P> {
   static constexpr bool is_fused = P::exchange == in_smem || P::exchange == in_dsm;
   static_assert(is_fused || P::exchange == recomputed, "skeleton_loops: exchange");
   static_assert(is_named(P::loops, is_fused ? "mn|lk" : "mnl|k"), "skeleton_loops: loops");
-  static_assert(P::blk_m == 64 || P::blk_m == 128, "skeleton_tiles: blk_m");
+  static_assert(P::blk_m <= 128 && is_power_of_two(P::blk_m), "skeleton_tiles: blk_m");
   static_assert(A::ic % slab_columns(P::blk_k) == 0, "skeleton_tiles: blk_k and ic");
   static_assert(P::stages >= 2 && P::stages <= 8, "skeleton_tiles: stages");
   static_assert(C::k_layers == 1 || C::branches * P::blk_n <= 192, "skeleton_tiles: blk_n");

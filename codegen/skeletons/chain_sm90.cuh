@@ -15,13 +15,15 @@
 // between the products.
 //
 // Barriers beside the ring, each between peers, none spans the cluster:
-//   exchange_full  own arrival + bytes of cls_k - 1 partial tiles  exchange_free  cls_k - 1 arrivals
-//   strip_full[j]  own arrival + bytes of C tile j of the group    strip_free     shuffle - 1
-//   reduce_full    own arrival + bytes of groups - 1 shares        reduce_free    groups - 1
-//   ring_free      own arrival: the E tile staged in the ring has left it, the next unit may load
+//   exchange_full  an arrival of each sending warp of cls_k - 1 peers      exchange_free  likewise
+//   strip_full[j]  own arrival + bytes of C tile j of the group            strip_free  shuffle - 1
+//   reduce_full    an arrival of each sending warp of groups - 1 peers     reduce_free  likewise
 // A *_free barrier counts the peers that have read what this block sent; the block waits for it
-// before it writes those buffers (or their sources) again. exchange_*, strip_*, ring_free turn once
-// a unit, reduce_* once a round.
+// before it writes those buffers (or their sources) again. exchange_*, strip_* turn once a unit,
+// reduce_* once a round.
+//
+// Fewer than 64 rows: the tensor cores always take 64, so they read what lies behind A or C as well.
+// Rows of a product are independent; the rows beyond blk_m are never looked at.
 //
 // Registers: producers 56, consumers 224 where two warpgroups consume; one consumer needs no
 // change.
@@ -62,14 +64,13 @@ template <class P, class A = matrix> struct chain {
   static constexpr bool is_one_copy_k = P::k % slab_k == 0, is_one_copy_n = P::n % slab_n == 0;
   static constexpr int verdicts_at = 512; // bytes, behind the barriers: one word a round
   static constexpr int stage_tx_ab = S::a_bytes + C::branches * S::b_bytes;
-  static_assert(stage_tx_ab < sm90::transaction_most && S::exchange_bytes < sm90::transaction_most);
+  static_assert(stage_tx_ab < sm90::transaction_most);
 
   // Where this block stands in its cluster.
   int im, in, ik, il, ir, own; // own: tile of the group's strip that this block makes
   char *smem;
   ring<P::stages> pipe;
-  uint64_t *strip_full, *strip_free, *exchange_full, *exchange_free, *reduce_full, *reduce_free,
-      *ring_free;
+  uint64_t *strip_full, *strip_free, *exchange_full, *exchange_free, *reduce_full, *reduce_free;
   int m;
 
   // The part of the problem a unit is.
@@ -142,7 +143,6 @@ template <class P, class A = matrix> struct chain {
     exchange_free = exchange_full + 1;
     reduce_full = exchange_free + 1;
     reduce_free = reduce_full + 1;
-    ring_free = reduce_free + 1;
     if (threadIdx.x == 0) {
       for (int s = 0; s < P::stages; s++) {
         ptx::mbarrier_init(pipe.full + s, 1);
@@ -151,11 +151,10 @@ template <class P, class A = matrix> struct chain {
       for (int j = 0; j < C::shuffle; j++)
         ptx::mbarrier_init(strip_full + j, 1);
       ptx::mbarrier_init(strip_free, larger(1, C::shuffle - 1));
-      ptx::mbarrier_init(exchange_full, 1);
-      ptx::mbarrier_init(exchange_free, larger(1, P::cls_k - 1));
-      ptx::mbarrier_init(reduce_full, 1);
-      ptx::mbarrier_init(reduce_free, larger(1, C::groups - 1));
-      ptx::mbarrier_init(ring_free, 1);
+      for (uint64_t *exchange : {exchange_full, exchange_free})
+        ptx::mbarrier_init(exchange, larger(1, (P::cls_k - 1) * sending_warps));
+      for (uint64_t *reduce : {reduce_full, reduce_free})
+        ptx::mbarrier_init(reduce, larger(1, (C::groups - 1) * sending_warps));
       ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
     }
   }
@@ -207,8 +206,6 @@ template <class P, class A = matrix> struct chain {
       const int n_k = k_tiles(u), n_strip = strip_tiles(u);
       const int n_stages = n_k + l_steps(u) * n_strip;
       int i = (warp - begin) & (producer_warps - 1), fetched = i;
-      if (S::is_e_in_ring && turn > 0)
-        wait_phase(ring_free, (turn - 1) & 1);
       if (turn == 0)
         i = fill_ring(u, i, n_k, n_strip, n_stages, map_a, map_b, map_d);
       for (; i < n_stages; i += producer_warps) {
@@ -383,57 +380,42 @@ template <class P, class A = matrix> struct chain {
     for (int j = 0; j < columns / 8; j++)
 #pragma unroll
       for (int half = 0; half < 2; half++)
-        f(row() + 8 * half, 8 * j + column(), 4 * j + 2 * half);
+        if (P::blk_m >= sm90::mma_rows || row() + 8 * half < P::blk_m)
+          f(row() + 8 * half, 8 * j + column(), 4 * j + 2 * half);
+  }
+
+  // Warps whose 16 rows belong to the tile send sums to peers.
+  static constexpr int sending_warps =
+      (C::consumer_threads < 2 * P::blk_m ? C::consumer_threads : 2 * P::blk_m) / 32;
+  __device__ static bool is_sender() {
+    return P::blk_m >= sm90::mma_rows || row() / 16 * 16 < P::blk_m;
+  }
+  // This warp counts itself on a barrier of n - 1 peers, of rank(q) for q = 1 .. n - 1.
+  template <class F> __device__ static void tell_peers(int n, uint64_t *barrier, F rank) {
+    __syncwarp();
+    const int q = threadIdx.x % 32 + 1;
+    if (is_sender() && q < n)
+      arrive_remote(at_rank(barrier, rank(q)));
   }
 
   // dsm_all_exchange: sends this block's partial tiles to its cls_k - 1 peers and adds theirs, or
   // (spatial gate) multiplies the two branches.
-  __device__ void all_exchange(float (&c)[C::branches][P::blk_n / 2], uint32_t turn,
-                               uint32_t round) {
-    if (C::uses_dsm && round > 0)
-      wait_phase(reduce_free, (round - 1) & 1); // shares of E have left the staging
-    float *const staging = reinterpret_cast<float *>(smem + S::staging_at);
-    const float *const received = reinterpret_cast<const float *>(smem + S::exchange_at);
-    constexpr int tile_floats = P::blk_m * S::c_pitch;
+  __device__ void all_exchange(float (&c)[C::branches][P::blk_n / 2], uint32_t turn) {
+    using K = typename S::c_shares;
+    const auto of_layer = [&](int q) { return peer(im, in, (ik + q) % P::cls_k); };
     if constexpr (C::is_split_gate)
       if (ik == 0)
         activate_sums(c[0]);
+    for (int q = 1; q < P::cls_k; q++)
+      if (is_sender())
+        K::send(c, 0, smem + S::exchange_at + (P::cls_k - 1 - q) * K::bytes, of_layer(q));
+    tell_peers(P::cls_k, exchange_full, of_layer);
+    wait_phase_of_cluster(exchange_full, turn & 1);
 #pragma unroll
-    for (int b = 0; b < C::branches; b++)
-      each_pair<P::blk_n>([&](int r, int col, int i) {
-        *reinterpret_cast<float2 *>(staging + b * tile_floats + r * S::c_pitch + col) =
-            make_float2(c[b][i], c[b][i + 1]);
-      });
-    ptx::fence_proxy_async(ptx::space_shared);
-    join();
-    if (is_leader())
-      expect_bytes(exchange_full, S::exchange_bytes);
-    each_peer(P::cls_k, [&](int q) {
-      const int to = (ik + q) % P::cls_k, slot = (ik - to - 1 + P::cls_k) % P::cls_k;
-      push(smem + S::exchange_at + slot * S::partial_bytes, smem + S::staging_at, S::partial_bytes,
-           exchange_full, peer(im, in, to));
-    });
-    wait_phase(exchange_full, turn & 1);
-#pragma unroll
-    for (int b = 0; b < C::branches; b++)
-      each_pair<P::blk_n>([&](int r, int col, int i) {
-#pragma unroll
-        for (int slot = 0; slot < P::cls_k - 1; slot++) {
-          const float2 x = *reinterpret_cast<const float2 *>(
-              received + (slot * C::branches + b) * tile_floats + r * S::c_pitch + col);
-          if constexpr (C::is_split_gate) {
-            c[b][i] *= x.x;
-            c[b][i + 1] *= x.y;
-          } else {
-            c[b][i] += x.x;
-            c[b][i + 1] += x.y;
-          }
-        }
-      });
-    join();
-    each_peer(P::cls_k, [&](int q) {
-      arrive_remote(at_rank(exchange_free, peer(im, in, (ik + q) % P::cls_k)));
-    });
+    for (int slot = 0; slot < P::cls_k - 1; slot++)
+      K::merge(c, 0, smem + S::exchange_at + slot * K::bytes,
+               [](float x, float y) { return C::is_split_gate ? x * y : x + y; });
+    tell_peers(P::cls_k, exchange_free, of_layer);
   }
 
   __device__ static void activate_sums(float (&x)[P::blk_n / 2]) {
@@ -508,135 +490,90 @@ template <class P, class A = matrix> struct chain {
       release_stage(t - 1);
   }
 
-  // E straight from the sums.
-  __device__ void store_sums(const unit &u, const float (&e)[P::blk_l / 2], int step_l,
-                             uint16_t *out) const {
+  // E's sums are added up by all blocks that have some of them: this block adds up and stores a share
+  // of the columns, or all (pipe/shares.cuh).
+  using E = typename S::e_shares;
+  static constexpr int e_shares = C::uses_dsm ? C::groups : 1;
+  __device__ int own_share() const {
+    return e_shares > 1 ? ir : 0;
+  }
+
+  __device__ void store_e(const unit &u, const float (&e)[P::blk_l / 2], int step_l,
+                          uint16_t *out) const {
     each_pair<P::blk_l>([&](int r, int col, int i) {
       const int at_m = u.tile_m * P::blk_m + r, at_l = l_tile(step_l) * P::blk_l + col;
-      if (at_m < m && at_l < P::l)
+      if (col / 8 % e_shares == own_share() && at_m < m && at_l < P::l)
         *reinterpret_cast<uint32_t *>(out + static_cast<int64_t>(at_m) * P::l + at_l) =
             round_pair<P::is_bf16>(e[i], e[i + 1]);
     });
   }
 
-  // Rows [first, first + rows) of E's tile, four columns a thread, from f(row, column).
-  template <int rows, class F>
-  __device__ void store_rows(const unit &u, int first, int step_l, uint16_t *out, F f) const {
-    for (int i = threadIdx.x - sm90::warpgroup_threads; i < rows * (P::blk_l / 4);
-         i += C::consumer_threads) {
-      store_piece(u, first, i, step_l, out, f(first + i / (P::blk_l / 4), i % (P::blk_l / 4) * 4));
-    }
-  }
-  __device__ void store_piece(const unit &u, int first, int index, int step_l, uint16_t *out,
-                              float4 x) const {
-    const int r = first + index / (P::blk_l / 4), col = index % (P::blk_l / 4) * 4;
-    const int at_m = u.tile_m * P::blk_m + r, at_l = l_tile(step_l) * P::blk_l + col;
-    if (at_m < m && at_l < P::l)
-      *reinterpret_cast<uint2 *>(out + static_cast<int64_t>(at_m) * P::l + at_l) =
-          make_uint2(round_pair<P::is_bf16>(x.x, x.y), round_pair<P::is_bf16>(x.z, x.w));
-  }
-
-  __device__ static float4 &staged(float *staging, int r, int col) {
-    return *reinterpret_cast<float4 *>(staging + r * S::e_pitch + col);
-  }
-
   // Reduces and stores one E tile whose partial sums lie in `e`. `round` counts over the kernel.
-  __device__ void finish_e(const unit &u, const float (&e)[P::blk_l / 2], int step_l,
-                           uint32_t round, bool is_last_round, uint16_t *out, char *workspace) {
-    const bool is_empty = is_e_empty(u, step_l);
-    if constexpr (P::reduce == reduce_none) {
-      if (!is_empty)
-        store_sums(u, e, step_l, out);
+  __device__ void finish_e(const unit &u, float (&e)[1][P::blk_l / 2], int step_l, uint32_t round,
+                           bool is_last_round, uint16_t *out, char *workspace) {
+    if constexpr (C::uses_dsm)
+      reduce_scatter(e, round, is_last_round);
+    if (is_e_empty(u, step_l))
       return;
-    } else {
-      float *const staging = reinterpret_cast<float *>(smem + S::e_staging_at);
-      if (C::uses_dsm && round > 0)
-        wait_phase(reduce_free, (round - 1) & 1);
-      if (C::uses_l2 && is_leader())
-        ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
-      join(); // the last reader of the staging of the round before is done
-      each_pair<P::blk_l>([&](int r, int col, int i) {
-        *reinterpret_cast<float2 *>(staging + r * S::e_pitch + col) = make_float2(e[i], e[i + 1]);
-      });
-      ptx::fence_proxy_async(ptx::space_shared);
-      join();
-      if constexpr (C::uses_dsm)
-        reduce_scatter(u, step_l, round, is_last_round, out, staging);
-      if (C::uses_l2 && !is_empty)
-        add_in_l2(u, step_l, workspace, staging);
-    }
+    if constexpr (C::uses_l2)
+      add_in_l2(u, e, step_l, workspace);
+    else
+      store_e(u, e[0], step_l, out);
   }
 
-  // dsm_reduce_scatter: every group's block sends each peer its share of the rows and adds up its
-  // own.
-  __device__ void reduce_scatter(const unit &u, int step_l, uint32_t round, bool is_last_round,
-                                 uint16_t *out, float *staging) {
-    constexpr int share_rows = P::blk_m / C::groups;
-    char *const received = smem + S::reduce_at;
-    if (is_leader())
-      expect_bytes(reduce_full, S::reduce_bytes);
-    each_peer(C::groups, [&](int q) {
-      const int to = (ir + q) % C::groups, slot = (ir - to - 1 + C::groups) % C::groups;
-      push(received + slot * S::share_bytes, smem + S::e_staging_at + to * S::share_bytes,
-           S::share_bytes, reduce_full, peer(im, to * C::shuffle + own, ik));
-    });
-    wait_phase(reduce_full, round & 1);
-    const int first = ir * share_rows;
-    auto sum = [&](int r, int col) {
-      float4 x = staged(staging, r, col);
-#pragma unroll
-      for (int slot = 0; slot < C::groups - 1; slot++) {
-        const float4 y =
-            staged(reinterpret_cast<float *>(received + slot * S::share_bytes), r - first, col);
-        x.x += y.x;
-        x.y += y.y;
-        x.z += y.z;
-        x.w += y.w;
-      }
-      return x;
+  // dsm_reduce_scatter
+  __device__ void reduce_scatter(float (&e)[1][P::blk_l / 2], uint32_t round, bool is_last_round) {
+    const auto of_group = [&](int q) {
+      return peer(im, (ir + q) % C::groups * C::shuffle + own, ik);
     };
-    if constexpr (C::uses_l2) {
-      for (int i = threadIdx.x - sm90::warpgroup_threads; i < share_rows * (P::blk_l / 4);
-           i += C::consumer_threads) {
-        const int r = first + i / (P::blk_l / 4), col = i % (P::blk_l / 4) * 4;
-        staged(staging, r, col) = sum(r, col);
-      }
-      ptx::fence_proxy_async(ptx::space_shared);
-    } else if (!is_e_empty(u, step_l)) {
-      store_rows<share_rows>(u, first, step_l, out, sum);
-    }
-    join();
+    char *const received = smem + S::reduce_at;
+    if (round > 0)
+      wait_phase(reduce_free, (round - 1) & 1);
+    for (int q = 1; q < C::groups; q++)
+      if (is_sender())
+        E::send(e, (ir + q) % C::groups, received + (C::groups - 1 - q) * E::bytes, of_group(q));
+    tell_peers(C::groups, reduce_full, of_group);
+    wait_phase_of_cluster(reduce_full, round & 1);
+#pragma unroll
+    for (int slot = 0; slot < C::groups - 1; slot++)
+      E::add(e, ir, received + slot * E::bytes);
     if (!is_last_round)
-      each_peer(C::groups, [&](int q) {
-        arrive_remote(at_rank(reduce_free, peer(im, (ir + q) % C::groups * C::shuffle + own, ik)));
-      });
+      tell_peers(C::groups, reduce_free, of_group);
   }
 
-  // Rows of an E tile that this block adds to the workspace: its share, or all.
-  static constexpr int added_rows = P::reduce == reduce_dsm_l2 ? P::blk_m / C::groups : P::blk_m;
-  __device__ int first_added() const {
-    return P::reduce == reduce_dsm_l2 ? ir * added_rows : 0;
+  __device__ int l_index(int step_l) const {
+    return im * C::tiles_l + l_tile(step_l);
   }
-  __device__ float *workspace_tile(const unit &u, int step_l, char *workspace) const {
-    return reinterpret_cast<float *>(workspace + u.tile_m / P::cls_m * W::row_group_bytes +
-                                     static_cast<int64_t>(im * C::tiles_l + l_tile(step_l)) *
-                                         S::e_tile_bytes);
+  __device__ int share_index(int step_l) const {
+    return l_index(step_l) * W::n_shares + (W::n_shares > 1 ? ir : 0);
+  }
+  __device__ char *workspace_share(const unit &u, int step_l, char *workspace) const {
+    return workspace + u.tile_m / P::cls_m * W::row_group_bytes +
+           static_cast<int64_t>(share_index(step_l)) * E::bytes;
   }
   __device__ unsigned *workspace_counter(const unit &u, int step_l, char *workspace) const {
     return reinterpret_cast<unsigned *>(workspace + u.tile_m / P::cls_m * W::row_group_bytes +
                                         W::counters_at) +
-           (im * C::tiles_l + l_tile(step_l)) * W::shares + (W::shares > 1 ? ir : 0);
+           share_index(step_l);
   }
 
-  // inter_cluster_reduce, first half: starts the bulk add of the staged tile (or own share). Nobody
-  // waits for it before the unit's rounds are over.
-  __device__ void add_in_l2(const unit &u, int step_l, char *workspace,
-                            const float *staging) const {
+  // inter_cluster_reduce, first half: starts the bulk add of what this block has. Nobody waits for it
+  // before the unit's rounds are over.
+  __device__ void add_in_l2(const unit &u, const float (&e)[1][P::blk_l / 2], int step_l,
+                            char *workspace) const {
+    if (is_leader())
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+    join(); // the round before has left the staging
+    E::put(e, own_share(), smem + S::staging_at);
+    ptx::fence_proxy_async(ptx::space_shared);
+    join();
     if (!is_leader())
       return;
+    const int octets = (P::blk_l / 8 - own_share() + e_shares - 1) / e_shares;
     ptx::cp_reduce_async_bulk(ptx::space_global, ptx::space_shared, ptx::op_add,
-                              workspace_tile(u, step_l, workspace) + first_added() * S::e_pitch,
-                              staging + first_added() * S::e_pitch, added_rows * S::e_pitch * 4);
+                              reinterpret_cast<float *>(workspace_share(u, step_l, workspace)),
+                              reinterpret_cast<const float *>(smem + S::staging_at),
+                              octets * C::consumer_threads * 16);
     ptx::cp_async_bulk_commit_group();
   }
 
@@ -669,32 +606,17 @@ template <class P, class A = matrix> struct chain {
       join();
       for (int i = 0; i < n_rounds; i++)
         if (is_last[i])
-          collect(u, begin + i, out, workspace_tile(u, begin + i, workspace));
+          collect(u, begin + i, out, workspace_share(u, begin + i, workspace));
       join();
     }
   }
 
-  // Many loads are in flight a thread: one at a time, a tile of 64 x 192 took 8 us (H200).
-  __device__ void collect(const unit &u, int step_l, uint16_t *out, float *sums) const {
-    constexpr int in_flight = 12, pieces = added_rows * (P::blk_l / 4);
+  __device__ void collect(const unit &u, int step_l, uint16_t *out, char *share) const {
+    float e[1][P::blk_l / 2];
+    clear(e);
     ptx::fence_proxy_async();
-    for (int begin = threadIdx.x - sm90::warpgroup_threads; begin < pieces;
-         begin += in_flight * C::consumer_threads) {
-      float4 x[in_flight];
-#pragma unroll
-      for (int i = 0; i < in_flight; i++)
-        if (begin + i * C::consumer_threads < pieces)
-          x[i] = __ldcg(piece(sums, begin + i * C::consumer_threads));
-#pragma unroll
-      for (int i = 0; i < in_flight; i++)
-        if (begin + i * C::consumer_threads < pieces) {
-          *piece(sums, begin + i * C::consumer_threads) = make_float4(0.f, 0.f, 0.f, 0.f);
-          store_piece(u, first_added(), begin + i * C::consumer_threads, step_l, out, x[i]);
-        }
-    }
-  }
-  __device__ float4 *piece(float *sums, int index) const {
-    return &staged(sums, first_added() + index / (P::blk_l / 4), index % (P::blk_l / 4) * 4);
+    E::take(e, own_share(), share);
+    store_e(u, e[0], step_l, out);
   }
 
   // Every block of the cluster has started and set up its barriers.
@@ -717,7 +639,7 @@ template <class P, class A = matrix> struct chain {
         if (turn == 0)
           meet_peers();
         if constexpr (P::cls_k > 1)
-          all_exchange(c, turn, round);
+          all_exchange(c, turn);
         if (C::shuffle > 1 && turn > 0)
           wait_phase(strip_free, (turn - 1) & 1);
         finish_c(u, c);
@@ -728,24 +650,13 @@ template <class P, class A = matrix> struct chain {
       for (int step_l = u.l_begin; step_l < u.l_end; step_l++, round++) {
         float e[1][P::blk_l / 2];
         multiply_cd(u, e, t, step_l, turn);
-        finish_e(u, e[0], step_l, round, is_last_unit && step_l + 1 == u.l_end, out, workspace);
+        finish_e(u, e, step_l, round, is_last_unit && step_l + 1 == u.l_end, out, workspace);
       }
       if constexpr (C::uses_l2)
         settle_l2(u, out, workspace);
-      if (S::is_e_in_ring && !is_last_unit)
-        leave_ring(round - 1);
       if (C::shuffle > 1 && !is_last_unit)
         leave_strip(turn);
     }
-  }
-
-  // The staged E tile has left the ring: tells the producers.
-  __device__ void leave_ring(uint32_t round) const {
-    if constexpr (C::uses_dsm)
-      wait_phase(reduce_free, round & 1);
-    join();
-    if (is_leader())
-      ptx::mbarrier_arrive(ring_free);
   }
 
   // The unit's strip has been read: tells the blocks that sent its tiles.

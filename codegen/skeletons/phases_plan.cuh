@@ -4,6 +4,7 @@
 #ifndef FPL_SKELETONS_PHASES_PLAN_CUH
 #define FPL_SKELETONS_PHASES_PLAN_CUH
 
+#include "codegen/skeletons/pipe/shares.cuh"
 #include "codegen/skeletons/plan_rules.cuh"
 
 namespace skel {
@@ -39,7 +40,7 @@ template <class P> struct phase_counts {
 //   ring     2-byte elements, rows of 64 swizzled
 //            phase 1: [stages] of { X: A [slabs][blk_m][64] | W: B [slabs][branches][blk_n][64] }
 //            phase 2: [stages_e] of { X: C [slabs][8][blk_m][8] | W: D [slabs][blk_l][64] }
-//                     received [groups - 1] shares [octets][row_tiles][consumer_threads][4] f32
+//                     received [groups - 1] shares of E (pipe/shares.cuh)
 //   overrun  what a wgmma's 64 rows read behind the last X of fewer rows
 //   barriers
 template <class P> struct phase_smem {
@@ -52,23 +53,20 @@ template <class P> struct phase_smem {
   static constexpr int stage_bytes = x_bytes + b_bytes;
   static constexpr int stage_e_bytes = x_bytes + d_bytes;
   static constexpr int ring_bytes = P::stages * stage_bytes;
-  // E's sums in the octets of columns that one peer adds up.
-  static constexpr int share_bytes =
-      ceil_div(P::blk_l / 8, C::groups) * round_up(P::blk_m, sm90::mma_rows) * 8 * 4;
+  using e_shares = shares<P::blk_l, C::groups, C::row_tiles, C::consumer_threads>;
   static constexpr int received_bytes =
-      plan_counts<P>::uses_dsm ? (C::groups - 1) * share_bytes : 0;
+      plan_counts<P>::uses_dsm ? (C::groups - 1) * e_shares::bytes : 0;
   static constexpr int stages_e =
       smaller(stages_most, (ring_bytes - received_bytes) / stage_e_bytes);
   static constexpr int received_at = stages_e * stage_e_bytes;
   static constexpr int overrun_bytes = larger(0, (sm90::mma_rows - P::blk_m) * slab * 2 - b_bytes);
   static constexpr int barriers_at = ring_bytes + overrun_bytes;
-  // Partial C of a k range split in the cluster, staged and received: planned, no skeleton has it.
-  static constexpr int partial_bytes = P::cls_k > 1
-                                           ? C::branches *P::blk_m *(P::blk_n + pad_floats) * 4
-                                           : 0;
-  static constexpr int smem_bytes = barriers_at + partial_bytes +
-                                    (P::cls_k - 1) * partial_bytes / P::cls_k + barrier_bytes +
-                                    sm90::swizzle_align;
+  // Partial C received where the cluster splits k: planned, no skeleton has it.
+  static constexpr int exchange_bytes =
+      (P::cls_k - 1) *
+      shares<P::blk_n, P::cls_k, C::branches * C::row_tiles, C::consumer_threads>::bytes;
+  static constexpr int smem_bytes =
+      barriers_at + exchange_bytes + barrier_bytes + sm90::swizzle_align;
 };
 
 // Workspace in global memory, for each row group of blk_m rows:

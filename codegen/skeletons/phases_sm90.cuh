@@ -19,9 +19,8 @@
 // Fewer than 64 rows: the tensor cores always take 64, so they read what lies behind X as well.
 // Rows of a product are independent; the rows beyond blk_m are never looked at.
 //
-// E's partial sums of the groups of a cluster are added over distributed shared memory: each thread
-// sends what its peers add to the same thread there, from registers, and keeps its own. Octets of
-// columns take turns: octet j is added up, and stored, by group j % groups. Barriers for that:
+// E's partial sums of the groups of a cluster are added over distributed shared memory (pipe/shares.cuh):
+// each block adds up, and stores, its octets of columns. Barriers for that:
 //   drained      groups - 1 arrivals: what lies in the peers' memory for it has been read
 //   reduce_full  an arrival of each sending warp of groups - 1 peers
 // c_written (own arrival): this block's C tiles are on their way; asking for others' flags earlier
@@ -43,6 +42,7 @@ template <class P, class A = matrix> struct phases {
   using C = phase_counts<P>;
   using S = phase_smem<P>;
   using G = phase_workspace<P>;
+  using E = typename S::e_shares;
   static constexpr int producers = 2; // warps that load X, and as many that load W
   static constexpr int raster_groups =
       16; // row groups that share their weights' passage through L2
@@ -477,20 +477,6 @@ template <class P, class A = matrix> struct phases {
   __device__ int peer(int group) const {
     return group * P::cls_l + il;
   }
-  // f(octet) for the octets of columns that group `group` adds up.
-  template <class F> __device__ static void each_octet(int group, F f) {
-#pragma unroll
-    for (int j = 0; j < P::blk_l / 8; j++)
-      if (j % C::groups == group)
-        f(j);
-  }
-  // Where a thread's four sums of an octet lie in its peer: those of sender `slot`.
-  __device__ char *received(int slot, int octet, int row_tile) const {
-    const int thread = threadIdx.x - sm90::warpgroup_threads;
-    return smem + S::received_at + slot * S::share_bytes +
-           ((octet / C::groups * C::row_tiles + row_tile) * C::consumer_threads + thread) * 16;
-  }
-
   // dsm_reduce_scatter. `turn`: units before this one.
   __device__ void reduce_e(const unit &u, float (&e)[C::row_tiles][P::blk_l / 2], uint32_t turn,
                            bool is_last, uint16_t *out) const {
@@ -511,19 +497,15 @@ template <class P, class A = matrix> struct phases {
               [&](int q) { arrive_remote(at_rank(drained, peer((ir + q) % C::groups))); });
   }
 
+  __device__ char *received(int slot) const {
+    return smem + S::received_at + slot * E::bytes;
+  }
+
   __device__ void send_e(const float (&e)[C::row_tiles][P::blk_l / 2]) const {
 #pragma unroll
-    for (int to = 0; to < C::groups; to++) {
-      if (to == ir)
-        continue;
-      const int slot = (ir - to - 1 + C::groups) % C::groups;
-      each_octet(to, [&](int j) {
-#pragma unroll
-        for (int i = 0; i < C::row_tiles; i++)
-          *at_rank(reinterpret_cast<float4 *>(received(slot, j, i)), peer(to)) =
-              make_float4(e[i][4 * j], e[i][4 * j + 1], e[i][4 * j + 2], e[i][4 * j + 3]);
-      });
-    }
+    for (int to = 0; to < C::groups; to++)
+      if (to != ir)
+        E::send(e, to, received((ir - to - 1 + C::groups) % C::groups), peer(to));
     __syncwarp();
     const int q = threadIdx.x % 32 + 1;
     if (q < C::groups)
@@ -531,18 +513,9 @@ template <class P, class A = matrix> struct phases {
   }
 
   __device__ void add_e(float (&e)[C::row_tiles][P::blk_l / 2]) const {
-    each_octet(ir, [&](int j) {
 #pragma unroll
-      for (int i = 0; i < C::row_tiles; i++)
-#pragma unroll
-        for (int slot = 0; slot < C::groups - 1; slot++) {
-          const float4 x = *reinterpret_cast<const float4 *>(received(slot, j, i));
-          e[i][4 * j] += x.x;
-          e[i][4 * j + 1] += x.y;
-          e[i][4 * j + 2] += x.z;
-          e[i][4 * j + 3] += x.w;
-        }
-    });
+    for (int slot = 0; slot < C::groups - 1; slot++)
+      E::add(e, ir, received(slot));
   }
 
   // Before the first access to a peer's shared memory every block has set up its barriers. No block

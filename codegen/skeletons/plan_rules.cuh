@@ -11,8 +11,6 @@ namespace skel {
 enum exchange_level { in_register, in_smem, in_dsm, in_l2, in_hbm, recomputed };
 enum reduce_level { reduce_none, reduce_dsm, reduce_l2, reduce_dsm_l2 };
 
-constexpr int pad_floats =
-    8; // f32 rows are longer by this: the 8 rows of a warp miss each other's banks
 constexpr int barrier_bytes = 1024;
 constexpr int accumulator_most = 128; // f32 sums a consumer thread holds without spilling
 

@@ -6,12 +6,10 @@
 #include "tuner/core/tiling.h"
 
 enum {
-  FPL_SWIZZLE_ALIGN = 1024, /* bytes; alignment of a 128-byte-swizzled tile (PTX ISA, swizzling) */
-  FPL_PAD_FLOATS = 8,       /* f32 rows in shared memory are this much longer than the tile, so that
-                               the 8 rows a warp writes fall into different banks */
-  FPL_BARRIER_BYTES = 1024, /* mbarriers of a block */
-  FPL_STAGES_E_MOST = 16,   /* of a two-phase block's second ring, so that its barriers fit */
-  FPL_MMA_ROWS = 64,        /* rows that one wgmma reads and sums (PTX ISA, wgmma m64nNk16) */
+  FPL_SWIZZLE_ALIGN = 1024,  /* bytes; alignment of a 128-byte-swizzled tile (PTX ISA, swizzling) */
+  FPL_BARRIER_BYTES = 1024,  /* mbarriers of a block */
+  FPL_STAGES_E_MOST = 16,    /* of a two-phase block's second ring, so that its barriers fit */
+  FPL_MMA_ROWS = 64,         /* rows that one wgmma reads and sums (PTX ISA, wgmma m64nNk16) */
   FPL_ACCUMULATOR_MOST = 128 /* f32 sums per thread: what a consumer of 224 registers holds beside
                                 addresses (measured: no spills at 128) */
 };
@@ -21,8 +19,7 @@ struct fpl_footprint {
   int64_t ring_bytes;    /* stages x stage_bytes */
   int64_t stages_e;      /* l2, hbm: stages of C + D tiles in the same memory, in phase 2; else 0 */
   int64_t strip_bytes;   /* C tiles kept, own and gathered */
-  int64_t staging_bytes; /* f32 tile on its way to peers or to L2; a unit's only E tile goes into
-                             the ring, which is drained by then; l2, hbm: partial C only */
+  int64_t staging_bytes; /* E's sums on their way to L2: the block's share, or all */
   int64_t exchange_bytes; /* partial C tiles received */
   int64_t reduce_bytes;   /* partial E shares received */
   int64_t e_bytes;        /* sums of E that wait in shared memory */

@@ -91,7 +91,7 @@ static bool check_exchange(const struct fpl_problem *p, const struct fpl_schedul
                            struct fpl_verdict *why) {
   const struct fpl_loops *const loops = fpl_loops_get(s->loops);
   const char *const name = fpl_exchange_names[s->exchange];
-  const bool is_two_phase = s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM;
+  const bool is_two_phase = fpl_is_two_phase(s);
   const bool needs_spatial_l = is_two_phase || s->exchange == FPL_EXCHANGE_RECOMPUTE;
   if (loops->is_spatial[FPL_DIM_L] != needs_spatial_l)
     return refuse(why, FPL_RULE_DEPENDENCY, "l is %s, which exchange %s %s",
@@ -144,7 +144,7 @@ static bool check_capacity(const struct fpl_schedule *s, const struct fpl_device
   if (f->smem_bytes > d->smem_bytes_per_block)
     return refuse(why, FPL_RULE_CAPACITY, "needs %lld of %lld bytes of shared memory",
                   (long long)f->smem_bytes, (long long)d->smem_bytes_per_block);
-  if ((s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM) && f->stages_e < 2)
+  if (fpl_is_two_phase(s) && f->stages_e < 2)
     return refuse(why, FPL_RULE_CAPACITY, "the ring holds %lld stages of C and D: it takes 2",
                   (long long)f->stages_e);
   if (f->accumulators > FPL_ACCUMULATOR_MOST)
@@ -221,8 +221,9 @@ static bool fits_chain(const struct fpl_problem *p, const struct fpl_schedule *s
   if (s->loops != fpl_loops_index(wanted))
     return refuse(why, FPL_RULE_SKELETON_LOOPS, "chain_sm90 runs exchange %s in loops %s only",
                   fpl_exchange_names[s->exchange], wanted);
-  if (s->blk_m != 64 && s->blk_m != 128)
-    return refuse(why, FPL_RULE_SKELETON_TILES, "blk_m is %d: chain_sm90 has 64 and 128", s->blk_m);
+  if (s->blk_m != 16 && s->blk_m != 32 && s->blk_m != 64 && s->blk_m != 128)
+    return refuse(why, FPL_RULE_SKELETON_TILES, "blk_m is %d: chain_sm90 has 16, 32, 64 and 128",
+                  s->blk_m);
   if (!check_image(p, fpl_slab_columns(s->blk_k), why) || !check_stages(s, "chain_sm90", why))
     return false;
   const int64_t branches = p->kind == FPL_KIND_GATED_FFN && s->gate == FPL_GATE_SEQUENTIAL ? 2 : 1;

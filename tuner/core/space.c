@@ -98,6 +98,14 @@ static bool are_rows_worthwhile(const struct walk *w, const struct fpl_schedule 
   return s->blk_m >= m || 2 * s->blk_m >= m || s->blk_m >= 128;
 }
 
+/* Exchange smem, dsm, recompute: fewer rows than the tensor cores take only to let more SMs share the
+ * weights' way: where all blocks run at once, and nothing is added up in L2. */
+static bool are_few_rows_worthwhile(const struct walk *w, const struct fpl_schedule *s,
+                                    const struct fpl_tiling *t) {
+  return (s->reduce == FPL_REDUCE_NONE || s->reduce == FPL_REDUCE_DSM) &&
+         t->units * t->blocks <= w->d->active_sms[fpl_cluster_index(t->blocks)];
+}
+
 static bool is_phases_worthwhile(const struct walk *w, const struct fpl_schedule *s) {
   return are_rows_worthwhile(w, s) && is_tile_worthwhile(w, s, w->p->n, s->blk_n, s->cls_n);
 }
@@ -108,6 +116,8 @@ static bool is_worth_measuring(const struct walk *w, const struct fpl_schedule *
   if (s->exchange == FPL_EXCHANGE_L2)
     return s->blk_k <= 128 && is_tile_worthwhile(w, s, p->l, s->blk_l, s->cls_l) &&
            !has_idle_blocks(t->tiles[FPL_DIM_N], s->cls_n);
+  if (s->blk_m < FPL_MMA_ROWS && !are_few_rows_worthwhile(w, s, t))
+    return false;
   if (has_idle_blocks(t->tiles[FPL_DIM_M], s->cls_m) ||
       has_idle_blocks(t->tiles[FPL_DIM_N], s->cls_n) ||
       has_idle_blocks(t->tiles[FPL_DIM_L], s->cls_l))
@@ -179,7 +189,7 @@ static bool walk_k(struct walk *w, struct fpl_schedule *s, struct fpl_tiling *t,
     s->blk_k = blk_k->blk[i];
     t->steps[FPL_DIM_K] = fpl_ceil_div(w->p->k, s->blk_k * t->k_layers);
     t->tiles[FPL_DIM_K] = fpl_ceil_div(w->p->k, s->blk_k);
-    if (s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM) {
+    if (fpl_is_two_phase(s)) {
       t->gemm1_depth = s->blk_k;
       t->gemm1_steps = fpl_ceil_div(w->p->n, s->blk_k);
     }

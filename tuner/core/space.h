@@ -53,6 +53,7 @@ struct fpl_space_visitor {
  *   - n, k, l covered by cluster tiles with more than a quarter of waste, unless no tile does
  * better than to cover the extent rounded up to 16;
  *   - recompute where one step covers l: the same dataflow as smem;
+ *   - fewer than 64 rows where not all blocks run at once, or E is added up in L2;
  * and of exchange l2, instead of the last but one rule: blk_n and blk_l that take no fewer waves of
  * the active clusters than tiles two steps narrower, row groups of more than twice or less than
  * half of m, up to 128 rows, and blk_k above 128. */

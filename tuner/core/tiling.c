@@ -40,7 +40,7 @@ void fpl_tiling_make(const struct fpl_problem *p, const struct fpl_schedule *s,
     t.tiles[d] = fpl_ceil_div(extent[d], blk[d]);
   }
   const struct fpl_loops *const loops = fpl_loops_get(s->loops);
-  if (s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM) {
+  if (fpl_is_two_phase(s)) {
     t.units = t.steps[FPL_DIM_M] * t.steps[FPL_DIM_N];
     t.units_gemm1 = t.steps[FPL_DIM_M] * t.steps[FPL_DIM_L];
     t.c_steps = t.c_kept = t.e_kept = t.e_rounds = t.e_parts = 1;

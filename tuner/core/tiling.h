@@ -11,6 +11,11 @@ static inline int64_t fpl_slab_columns(int64_t columns) {
   return columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
 }
 
+/* Whether GEMM1 starts from a C that lies in memory, all of it: exchange l2, hbm. */
+static inline bool fpl_is_two_phase(const struct fpl_schedule *s) {
+  return s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM;
+}
+
 /* Where the running sums of E wait while the loop over n goes on. */
 enum fpl_home { FPL_HOME_REGISTER, FPL_HOME_SMEM };
 
