@@ -133,10 +133,12 @@ static double smem_bytes(const struct fpl_schedule *s, const struct fpl_tiling *
     staging += c->c_blocks * g * b->c_sums;
     added += c->c_blocks * g * b->c_sums * (c->is_two_phase ? 1 : s->cls_k);
   }
-  if (s->reduce != FPL_REDUCE_NONE)
+  /* Two phases send from registers, and keep their own part there. */
+  const double own = c->is_two_phase ? 1 : 0, groups = (double)t->groups;
+  if (s->reduce != FPL_REDUCE_NONE && !c->is_two_phase)
     staging += c->e_blocks * b->e_sums;
   if (c->is_dsm_reduced)
-    added += c->e_blocks * b->e_sums;
+    added += c->e_blocks * (groups - own) * (b->e_sums / groups);
   const double waits = 2 * c->e_waits * b->e_sums;
   return fills + operands + strip + so_far->bytes[FPL_LEVEL_DSM] + staging + added + waits;
 }

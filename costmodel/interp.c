@@ -38,10 +38,6 @@ static bool make_matrix(struct fpl_arena *arena, enum fpl_dtype dtype, int64_t r
   return matrix.at && matrix.is_read && matrix.n_stores;
 }
 
-static bool is_two_phase(const struct fpl_schedule *s) {
-  return s->exchange == FPL_EXCHANGE_L2 || s->exchange == FPL_EXCHANGE_HBM;
-}
-
 static enum fpl_status make_memory(struct fpl_interp *run, const struct fpl_interp_inputs *inputs,
                                    struct fpl_arena *arena, struct fpl_err *err) {
   const struct fpl_problem *const p = run->p;
@@ -79,7 +75,8 @@ static bool is_workspace_zero(const struct fpl_interp *run) {
 
 static void compare(const struct fpl_interp *run, const float *reference,
                     struct fpl_interp_report *out) {
-  out->is_sound = is_stored_once(&run->e) && (!is_two_phase(run->s) || is_stored_once(&run->c)) &&
+  out->is_sound = is_stored_once(&run->e) &&
+                  (!fpl_interp_is_two_phase(run) || is_stored_once(&run->c)) &&
                   is_workspace_zero(run);
   out->is_exact = out->is_sound;
   for (int64_t i = 0; i < run->e.rows * run->e.cols; i++) {
@@ -107,7 +104,7 @@ static enum fpl_status interpret(struct fpl_interp *run, enum fpl_interp_values 
     status = make_memory(run, &inputs, arena, err);
   if (status != FPL_OK)
     return status;
-  if (is_two_phase(run->s))
+  if (fpl_interp_is_two_phase(run))
     fpl_interp_run_two_phase(run);
   else
     fpl_interp_run_fused(run);

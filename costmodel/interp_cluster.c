@@ -176,6 +176,44 @@ static void reduce_scatter_e(struct fpl_interp *run, int64_t im, int64_t il) {
   fpl_dsm_reduce_scatter(n, fpl_interp_e_floats(run) / n, staged, received, result, &run->traffic);
 }
 
+/* Two phases: the same blocks, from registers. */
+static void reduce_octets_e(struct fpl_interp *run, int64_t im, int64_t il) {
+  float *sums[FPL_INTERP_BLOCKS] = {NULL}, *received[FPL_INTERP_BLOCKS] = {NULL};
+  const size_t n = (size_t)run->t.groups;
+  for (size_t ir = 0; ir < n; ir++) {
+    struct fpl_interp_block *const block =
+        &run->blocks[fpl_block_rank_gemm1(run->s, &run->t, im, il, (int64_t)ir)];
+    sums[ir] = block->e_waiting;
+    received[ir] = block->received;
+  }
+  fpl_dsm_reduce_octets(n, (size_t)run->s->blk_m, (size_t)run->s->blk_l, sums, received,
+                        &run->traffic);
+}
+
+/* The octets of columns that the block has summed up. */
+static void store_octets(struct fpl_interp *run, const struct fpl_interp_block *block, int64_t mt,
+                         int64_t lt) {
+  const struct fpl_schedule *const s = run->s;
+  const int64_t octet = FPL_OCTET_COLUMNS;
+  for (int64_t j = block->at.ir; j < s->blk_l / octet; j += run->t.groups)
+    for (int64_t row = 0; row < s->blk_m; row++) {
+      const struct fpl_window window = {mt * s->blk_m + row, lt * s->blk_l + j * octet, 1, octet};
+      fpl_counted_store(block->e_waiting + row * s->blk_l + j * octet, &run->e, &window,
+                        &run->traffic);
+    }
+}
+
+static void finish_block_two_phase(struct fpl_interp *run, struct fpl_interp_block *block,
+                                   int64_t mt, int64_t lt) {
+  const struct share whole = {mt, lt, 0, 1};
+  if (run->s->reduce == FPL_REDUCE_DSM)
+    store_octets(run, block, mt, lt);
+  else if (run->s->reduce == FPL_REDUCE_L2)
+    add_share(run, &whole, run->t.groups, block->e_waiting, block->e_sums);
+  else
+    store_share(run, &whole, block->e_waiting);
+}
+
 static void finish_block(struct fpl_interp *run, struct fpl_interp_block *block, int64_t mt,
                          int64_t lt, const float *e_sums) {
   const struct share whole = {mt, lt, 0, 1};
@@ -200,7 +238,8 @@ void fpl_interp_finish_e(struct fpl_interp *run, int64_t tm, int64_t tl, int64_t
   const struct fpl_schedule *const s = run->s;
   const size_t e_floats = fpl_interp_e_floats(run);
   const bool is_scattered = s->reduce == FPL_REDUCE_DSM || s->reduce == FPL_REDUCE_DSM_L2;
-  if (s->reduce != FPL_REDUCE_NONE)
+  const bool is_two_phase = fpl_interp_is_two_phase(run);
+  if (s->reduce != FPL_REDUCE_NONE && !is_two_phase)
     for (int64_t rank = 0; rank < run->t.blocks; rank++) {
       struct fpl_interp_block *const block = &run->blocks[rank];
       fpl_counted_copy(block->e_waiting + (size_t)e_slot * e_floats, block->staging, e_floats,
@@ -208,12 +247,20 @@ void fpl_interp_finish_e(struct fpl_interp *run, int64_t tm, int64_t tl, int64_t
     }
   if (is_scattered)
     for (int64_t im = 0; im < s->cls_m; im++)
-      for (int64_t il = 0; il < s->cls_l; il++)
-        reduce_scatter_e(run, im, il);
+      for (int64_t il = 0; il < s->cls_l; il++) {
+        if (is_two_phase)
+          reduce_octets_e(run, im, il);
+        else
+          reduce_scatter_e(run, im, il);
+      }
   for (int64_t rank = 0; rank < run->t.blocks; rank++) {
     struct fpl_interp_block *const block = &run->blocks[rank];
     const int64_t mt = tm * s->cls_m + block->at.im, lt = tl * s->cls_l + block->at.il;
-    if (!is_empty(run, FPL_DIM_M, mt) && !is_empty(run, FPL_DIM_L, lt))
+    if (is_empty(run, FPL_DIM_M, mt) || is_empty(run, FPL_DIM_L, lt))
+      continue;
+    if (is_two_phase)
+      finish_block_two_phase(run, block, mt, lt);
+    else
       finish_block(run, block, mt, lt, block->e_waiting + (size_t)e_slot * e_floats);
   }
 }

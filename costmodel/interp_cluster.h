@@ -75,6 +75,9 @@ void fpl_interp_round_c(const struct fpl_interp *run, size_t n, const float *val
 void fpl_interp_run_fused(struct fpl_interp *run);
 void fpl_interp_run_two_phase(struct fpl_interp *run);
 
+static inline bool fpl_interp_is_two_phase(const struct fpl_interp *run) {
+  return run->s->exchange == FPL_EXCHANGE_L2 || run->s->exchange == FPL_EXCHANGE_HBM;
+}
 static inline size_t fpl_interp_c_floats(const struct fpl_interp *run) {
   return (size_t)run->s->blk_m * (size_t)run->s->blk_n;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { FLOAT_BYTES = 4 };
+enum { FLOAT_BYTES = 4, OCTET = FPL_OCTET_COLUMNS };
 
 static void count(struct fpl_traffic *traffic, enum fpl_level level, size_t bytes) {
   traffic->bytes[level] += (double)bytes;
@@ -85,6 +85,31 @@ void fpl_dsm_reduce_scatter(size_t n_blocks, size_t share_floats, const float *c
                                     : received[block] + slot_of(from, block) * share_floats;
       add_from_smem(part, share_floats, result[block], traffic);
     }
+  }
+}
+
+void fpl_dsm_reduce_octets(size_t n_blocks, size_t rows, size_t columns, float *const sums[],
+                           float *const received[], struct fpl_traffic *traffic) {
+  const size_t octets = columns / OCTET;
+  for (size_t from = 0; from < n_blocks; from++)
+    for (size_t j = 0; j < octets; j++) {
+      const size_t to = j % n_blocks;
+      if (to == from)
+        continue;
+      float *const share = received[to] + slot_of(from, to) * rows * columns;
+      for (size_t row = 0; row < rows; row++) {
+        const size_t at = row * columns + j * OCTET;
+        send(sums[from] + at, share + at, OCTET, FLOAT_BYTES, traffic,
+             &traffic->dsm.reduce_scatter);
+      }
+    }
+  for (size_t j = 0; j < octets; j++) {
+    const size_t to = j % n_blocks;
+    for (size_t slot = 0; slot + 1 < n_blocks; slot++)
+      for (size_t row = 0; row < rows; row++) {
+        const size_t at = row * columns + j * OCTET;
+        add_from_smem(received[to] + slot * rows * columns + at, OCTET, sums[to] + at, traffic);
+      }
   }
 }
 

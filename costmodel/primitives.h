@@ -35,6 +35,14 @@ void fpl_dsm_reduce_scatter(size_t n_blocks, size_t share_floats, const float *c
                             float *const received[], float *const result[],
                             struct fpl_traffic *traffic);
 
+/* The same from registers, in octets of columns: block j % n_blocks ends with octet j of the sum, and
+ * with its own part of the other octets.
+ * sums[b]: [rows][columns], f32, in registers; columns a multiple of 8
+ * received[b]: room for (n_blocks - 1) times as much. */
+enum { FPL_OCTET_COLUMNS = 8 };
+void fpl_dsm_reduce_octets(size_t n_blocks, size_t rows, size_t columns, float *const sums[],
+                           float *const received[], struct fpl_traffic *traffic);
+
 /* One adder's step. Adds its f32 tile to the workspace tile in L2; the last of `parts` adders
  * takes the sums into `result` (registers) and leaves workspace and arrivals zero.
  * Returns whether this was the last. */

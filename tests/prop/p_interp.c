@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SCHEDULES = 10500, TRIES = 2000, REALS_EVERY = 8, MOST_REPORTED = 2 };
+enum { DEFAULT_SCHEDULES = 10500, TRIES = 4000, REALS_EVERY = 8, MOST_REPORTED = 2 };
 
 static size_t n_schedules = DEFAULT_SCHEDULES;
 
@@ -31,6 +31,7 @@ static const char *const problem_texts[] = {
     "gemm_chain m=130 n=50 k=20 l=70 dtype=f16 act=gelu",
     "gemm_chain m=64 n=128 k=16 l=256 dtype=bf16 act=relu",
     "gemm_chain m=256 n=96 k=16 l=64 dtype=f16 act=relu",
+    "gemm_chain m=64 n=48 k=16 l=512 dtype=f16 act=relu",
     "gated_ffn m=64 n=64 k=64 l=64 dtype=f16 act=relu",
     "gated_ffn m=32 n=96 k=32 l=128 dtype=f16 act=none",
     "gated_ffn m=17 n=100 k=75 l=45 dtype=bf16 act=silu",
@@ -112,7 +113,8 @@ static void draw_schedule(const struct fpl_problem *p, enum fpl_exchange exchang
   const size_t n_cls = sizeof cls / sizeof *cls, n_blk = sizeof blk / sizeof *blk;
   const bool is_two_phase = exchange == FPL_EXCHANGE_L2 || exchange == FPL_EXCHANGE_HBM;
   const bool is_alone = !is_two_phase && exchange != FPL_EXCHANGE_DSM;
-  *s = (struct fpl_schedule){.exchange = (int32_t)exchange, .stages = 1};
+  /* Two phases: a ring of one stage seldom holds two of the second. */
+  *s = (struct fpl_schedule){.exchange = (int32_t)exchange, .stages = is_two_phase ? 4 : 1};
   s->loops = is_two_phase ? fpl_loops_index("mnl|k") : (int32_t)((draw() >> 33) % FPL_N_LOOPS);
   s->cls_m = pick(cls, n_cls);
   s->cls_n = pick(cls, n_cls);
@@ -144,7 +146,9 @@ static bool is_wished(enum wish wish, const struct fpl_schedule *s, const struct
   case WISH_SUMS_KEPT:
     return t->e_kept > 1;
   case WISH_SUMS_IN_SMEM:
-    return f->e_home == FPL_HOME_SMEM;
+    /* in a cluster: over strips of which the last is not full */
+    return f->e_home == FPL_HOME_SMEM &&
+           (s->exchange != FPL_EXCHANGE_DSM || t->tiles[FPL_DIM_N] % t->shuffle != 0);
   case WISH_ALL_REDUCTIONS:
     return s->reduce == FPL_REDUCE_DSM_L2;
   }

@@ -177,6 +177,32 @@ static void two_phases_write_c_once_and_read_it_for_each_l_tile(void **state) {
   assert_bytes(l2.v.dsm.reduce_scatter, 2 * 4 * 512 + 4 * 512);
 }
 
+/* Tiles: 2 of m, 2 of n, 3 of k, 2 of l. GEMM1 takes 3 steps of 16 along n: group 0 one, group 1
+ * two. */
+static void two_phases_of_one_cluster_count_by_hand(void **state) {
+  (void)state;
+  const struct analysis a =
+      analyze("gemm_chain m=32 n=40 k=40 l=24 dtype=f16 act=none",
+              "loops=mnl|k cls_m=1 cls_n=2 cls_k=1 cls_l=1 blk_m=16 blk_n=32 blk_k=16 blk_l=16 "
+              "exchange=l2 reduce=dsm gate=sequential stages=4");
+  assert_int_equal(a.t.gemm1_steps, 3);
+  /* 1280 elements of A, 1600 of B, 960 of D, 768 of E; C is not among them */
+  assert_bytes(a.v.bytes[FPL_LEVEL_HBM], 2 * (1280 + 1600 + 960 + 768));
+  /* A and C (1280) for each of 2 n and 2 l tiles, B and D for each of 2 m tiles; C, E stored */
+  const int64_t shared = 2 * (2 * 1280 + 2 * 1280 + 2 * 1600 + 2 * 960);
+  assert_bytes(a.v.l2_shared_bytes, shared);
+  assert_bytes(a.v.bytes[FPL_LEVEL_L2], shared + 2 * (1280 + 768));
+  /* 4 units of 2 blocks, each block gets half of 1024 bytes of sums */
+  assert_bytes(a.v.dsm.reduce_scatter, 8 * 512);
+  assert_bytes(a.v.bytes[FPL_LEVEL_DSM], 8 * 512);
+  /* 2 x 2 x 3 products of each GEMM; filled and read: 512 of A, 1024 of B; 512 of C, 512 of D. What
+     came from the peer is written and read; nothing is staged */
+  const int64_t products = 12 * 2 * (512 + 1024 + 512 + 512);
+  assert_bytes(a.v.bytes[FPL_LEVEL_SMEM], products + 2 * 8 * 512);
+  /* one step of 16 along the reduction: 2048 bytes of sums of C, 1024 of E, read and written */
+  assert_bytes(a.v.bytes[FPL_LEVEL_REGISTER], 2 * 12 * (2048 + 1024));
+}
+
 static void a_spatial_gate_reads_a_in_both_layers_and_b_once(void **state) {
   (void)state;
   const char *const problem = "gated_ffn m=16 n=16 k=32 l=32 dtype=f16 act=silu";
@@ -227,6 +253,7 @@ int main(void) {
       cmocka_unit_test(reduction_over_dsm_first_leaves_one_part_a_cluster),
       cmocka_unit_test(recompute_reads_a_and_b_again_for_each_l_part),
       cmocka_unit_test(two_phases_write_c_once_and_read_it_for_each_l_tile),
+      cmocka_unit_test(two_phases_of_one_cluster_count_by_hand),
       cmocka_unit_test(a_spatial_gate_reads_a_in_both_layers_and_b_once),
       cmocka_unit_test(sums_that_wait_in_shared_memory_move_twice_a_step),
       cmocka_unit_test(levels_have_names_from_fast_to_slow),

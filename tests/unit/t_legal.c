@@ -117,6 +117,9 @@ static const struct refusal refusals[] = {
     {FPL_RULE_CAPACITY, "",
      "exchange=l2 loops=mnl|k reduce=none blk_m=64 blk_n=16 blk_l=128 stages=4",
      "the ring holds 1 stages of C and D: it takes 2"},
+    /* the same ring holds two, without what three peers send */
+    {FPL_RULE_CAPACITY, "", "exchange=l2 loops=mnl|k reduce=dsm cls_n=4 blk_m=64 blk_n=32",
+     "the ring holds 1 stages of C and D: it takes 2"},
     {FPL_RULE_CAPACITY, "", "exchange=hbm loops=mnl|k reduce=none blk_m=64 blk_n=16 stages=1",
      "the ring holds 0 stages of C and D: it takes 2"},
     {FPL_RULE_CAPACITY, "gated",
@@ -450,9 +453,20 @@ static void test_footprint(void **state) {
        22528, 16},
       /* a B tile of 128 rows: nothing is read beyond the ring */
       {"gated", "loops=mnl|k exchange=l2 reduce=none blk_m=16", 18432, 4, 0, 0, 0, 0, 0, 75776, 64},
-      /* E staged and three shares received want more than the ring */
-      {"", "loops=mnl|k exchange=l2 reduce=dsm cls_n=4 blk_m=64 blk_n=32", 12288, 2, 0, 0, 0, 26112,
-       0, 62976, 64},
+      /* A share is the sums of 16 / 4 octets of columns, 64 rows of 32 bytes each: 8192. Three are
+         received; of the ring's 49152 they leave 24576: one stage of 64 x 64 of C and 128 x 64 of D */
+      {"", "loops=mnl|k exchange=l2 reduce=dsm cls_n=4 blk_m=64 blk_n=32", 12288, 1, 0, 0, 0, 24576,
+       0, 51200, 64},
+      /* 10 octets in 4 shares: at most 3. 16 rows, but all 64 that a wgmma sums: 3 x 6144 received;
+         of the ring's 40960 they leave 22528: one stage of 12288 */
+      {"", "loops=mnl|k exchange=l2 reduce=dsm cls_n=4 blk_m=16 blk_l=80", 10240, 1, 0, 0, 0, 18432,
+       0, 43008, 40},
+      /* two groups: 8 octets of 128 rows received, 32768; (98304 - 32768) / 32768 */
+      {"", "loops=mnl|k exchange=l2 reduce=dsm cls_n=4 cls_l=2", 24576, 2, 0, 0, 0, 32768, 0,
+       100352, 64},
+      /* a share of all groups in L2: nothing is received */
+      {"", "loops=mnl|k exchange=l2 reduce=l2 cls_n=4 blk_m=64 blk_n=32", 12288, 2, 0, 0, 0, 0, 0,
+       51200, 64},
       /* partial C of half a k range: staged, and half of it received */
       {"", "loops=mnl|k exchange=hbm reduce=none cls_k=2 cls_l=2", 24576, 3, 0, 36864, 18432, 0, 0,
        155648, 64},

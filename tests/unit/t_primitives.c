@@ -203,6 +203,31 @@ static void test_reduce_scatter_leaves_a_share_to_each(void **state) {
   }
 }
 
+/* 3 octets of 2 rows among 1 to 16 blocks: uneven shares, also none. Each octet is received from all
+ * but its owner. */
+static void test_octets_take_turns(void **state) {
+  (void)state;
+  enum { ROWS = 2, COLUMNS = 24, OCTETS = 3 };
+  for (size_t n = 1; n <= MOST_BLOCKS; n *= 2) {
+    struct group group;
+    struct fpl_traffic traffic = {0};
+    fill(&group);
+    memcpy(group.registers, group.staging, sizeof group.registers);
+    fpl_dsm_reduce_octets(n, ROWS, COLUMNS, group.result, group.received, &traffic);
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) {
+      const size_t owner = i % COLUMNS / 8 % n;
+      float sum = 0;
+      for (size_t b = 0; b < n; b++)
+        sum += value(b, i);
+      for (size_t b = 0; b < n; b++)
+        assert_true(group.registers[b][i] == (b == owner ? sum : value(b, i)));
+    }
+    const double bytes = (double)((n - 1) * OCTETS * 8 * ROWS * 4);
+    expect_bytes(&traffic, bytes, 2 * bytes, 0);
+    assert_true(traffic.dsm.reduce_scatter == bytes);
+  }
+}
+
 static void test_the_last_adder_takes_the_sums_and_leaves_zeros(void **state) {
   (void)state;
   enum { FLOATS = 12, PARTS = 3 };
@@ -241,6 +266,8 @@ int main(void) {
        NULL},
       {"reduce-scatter leaves one share of the sum to each block",
        test_reduce_scatter_leaves_a_share_to_each, NULL, NULL, NULL},
+      {"octets of columns take turns: one block has the sum of each", test_octets_take_turns, NULL,
+       NULL, NULL},
       {"the last adder takes the sums and leaves zeros",
        test_the_last_adder_takes_the_sums_and_leaves_zeros, NULL, NULL, NULL},
   };

@@ -14,7 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-static const struct fpl_device h200 = {.smem_bytes_per_block = 232448, .max_cluster = 16};
+/* Active SMs by cluster size as in profiles/devices/h200.yaml. */
+static const struct fpl_device h200 = {.smem_bytes_per_block = 232448,
+                                       .max_cluster = 16,
+                                       .active_sms = {132, 132, 120, 120, 112}};
 
 static struct fpl_problem make_problem(enum fpl_kind kind, int64_t m, int64_t n, int64_t k,
                                        int64_t l) {
@@ -99,27 +102,57 @@ static void counts_a_large_problem_and_says_how_long_it_took(void **state) {
 
 struct tuning {
   const struct fpl_problem *p;
-  int64_t n;
+  int64_t n, n_phases; /* schedules seen; of exchange l2 */
   int64_t stop_at;
   struct fpl_schedule last;
 };
 
+static bool is_cover_wasteful(int64_t extent, int64_t covered) {
+  return 3 * covered > 4 * fpl_round_up(extent, 16);
+}
+
+/* Waves of tiles `blk` wide along an extent, cls a cluster of cls_n blocks. */
+static int64_t count_waves(const struct fpl_problem *p, const struct fpl_schedule *s,
+                           int64_t extent, int64_t blk, int64_t cls) {
+  const int64_t clusters = h200.active_sms[fpl_cluster_index(s->cls_n)] / s->cls_n;
+  const int64_t units = fpl_ceil_div(p->m, s->blk_m) * fpl_ceil_div(fpl_ceil_div(extent, blk), cls);
+  return fpl_ceil_div(units, clusters);
+}
+
+/* Exchange l2: tiles that two steps less of width would make one more wave of. */
+static void see_phases(const struct fpl_problem *p, const struct fpl_schedule *s) {
+  const int64_t narrower_n = s->blk_n - 32, narrower_l = s->blk_l - 32;
+  assert_true(s->blk_k <= 128);
+  assert_true(narrower_n <= 0 || count_waves(p, s, p->n, narrower_n, s->cls_n) >
+                                     count_waves(p, s, p->n, s->blk_n, s->cls_n));
+  assert_true(narrower_l <= 0 || count_waves(p, s, p->l, narrower_l, s->cls_l) >
+                                     count_waves(p, s, p->l, s->blk_l, s->cls_l));
+  assert_true(s->blk_m == 16 || s->blk_m < 2 * p->m);
+  assert_true(s->blk_m >= 128 || 2 * s->blk_m >= p->m);
+}
+
 static bool see_tuning(void *context, const struct fpl_schedule *s, const struct fpl_tiling *t,
                        const struct fpl_footprint *f) {
   struct tuning *const seen = context;
+  const bool is_phases = s->exchange == FPL_EXCHANGE_L2;
   assert_true(fpl_skeleton_fits(seen->p, s, NULL));
-  assert_true(3 * t->steps[FPL_DIM_N] * s->blk_n * s->cls_n <= 4 * fpl_round_up(seen->p->n, 16));
+  if (is_phases)
+    see_phases(seen->p, s);
+  else
+    assert_false(is_cover_wasteful(seen->p->n, t->steps[FPL_DIM_N] * s->blk_n * s->cls_n));
+  seen->n_phases += is_phases;
   assert_true(s->cls_m == 1 || s->cls_m < 2 * t->tiles[FPL_DIM_M]);
   assert_true(s->cls_n == 1 || s->cls_n < 2 * t->tiles[FPL_DIM_N]);
   assert_true(s->cls_l == 1 || s->cls_l < 2 * t->tiles[FPL_DIM_L]);
   assert_false(s->exchange == FPL_EXCHANGE_RECOMPUTE && t->steps[FPL_DIM_L] == 1);
   assert_true(f->smem_bytes <= h200.smem_bytes_per_block);
-  /* The deepest ring comes first, and one stage more would not fit. */
+  /* The deepest ring comes first, and one stage more would not fit; l2 has no other. */
   struct fpl_schedule same = *s;
   same.stages = seen->last.stages;
-  if (seen->n > 0 && memcmp(&same, &seen->last, sizeof same) == 0)
+  if (seen->n > 0 && memcmp(&same, &seen->last, sizeof same) == 0) {
+    assert_false(is_phases);
     assert_int_equal(s->stages, seen->last.stages / 2);
-  else
+  } else
     assert_true(s->stages == FPL_SPACE_STAGES_MOST ||
                 f->smem_bytes + f->stage_bytes > h200.smem_bytes_per_block);
   seen->last = *s;
@@ -137,8 +170,9 @@ static void tunes_only_what_is_worth_measuring(void **state) {
     struct tuning seen = {.p = &problems[i]};
     const struct fpl_space_visitor visitor = {&seen, see_tuning};
     assert_true(fpl_space_each(&problems[i], &h200, FPL_SPACE_TUNING, visitor));
-    printf("# %lld schedules worth measuring\n", (long long)seen.n);
-    assert_true(seen.n > 0);
+    printf("# %lld schedules worth measuring, %lld of exchange l2\n", (long long)seen.n,
+           (long long)seen.n_phases);
+    assert_true(seen.n_phases > 0 && seen.n > seen.n_phases);
   }
 }
 

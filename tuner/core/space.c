@@ -113,14 +113,13 @@ static bool is_phases_worthwhile(const struct walk *w, const struct fpl_schedule
 static bool is_worth_measuring(const struct walk *w, const struct fpl_schedule *s,
                                const struct fpl_tiling *t) {
   const struct fpl_problem *const p = w->p;
-  if (s->exchange == FPL_EXCHANGE_L2)
-    return s->blk_k <= 128 && is_tile_worthwhile(w, s, p->l, s->blk_l, s->cls_l) &&
-           !has_idle_blocks(t->tiles[FPL_DIM_N], s->cls_n);
-  if (s->blk_m < FPL_MMA_ROWS && !are_few_rows_worthwhile(w, s, t))
-    return false;
   if (has_idle_blocks(t->tiles[FPL_DIM_M], s->cls_m) ||
       has_idle_blocks(t->tiles[FPL_DIM_N], s->cls_n) ||
       has_idle_blocks(t->tiles[FPL_DIM_L], s->cls_l))
+    return false;
+  if (s->exchange == FPL_EXCHANGE_L2)
+    return s->blk_k <= 128 && is_tile_worthwhile(w, s, p->l, s->blk_l, s->cls_l);
+  if (s->blk_m < FPL_MMA_ROWS && !are_few_rows_worthwhile(w, s, t))
     return false;
   if (is_cover_wasteful(p->n, t->steps[FPL_DIM_N], s->blk_n, s->cls_n) ||
       is_cover_wasteful(p->k, t->steps[FPL_DIM_K], s->blk_k, t->k_layers) ||
