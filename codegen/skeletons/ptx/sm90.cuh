@@ -102,14 +102,16 @@ __device__ inline void copy_tensor(void *to, const tensor_map *map, const int32_
                                    uint64_t *full, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                ".L2::cache_hint [%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(smem_address(to)),
-               "l"(map), "r"(smem_address(full)), "l"(policy), "r"(corner[0]), "r"(corner[1]), "r"(corner[2])
+               "l"(map), "r"(smem_address(full)), "l"(policy), "r"(corner[0]), "r"(corner[1]),
+               "r"(corner[2])
                : "memory");
 }
 __device__ inline void copy_tensor(void *to, const tensor_map *map, const int32_t (&corner)[4],
                                    uint64_t *full, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                ".L2::cache_hint [%0], [%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(smem_address(to)),
-               "l"(map), "r"(smem_address(full)), "l"(policy), "r"(corner[0]), "r"(corner[1]), "r"(corner[2]), "r"(corner[3])
+               "l"(map), "r"(smem_address(full)), "l"(policy), "r"(corner[0]), "r"(corner[1]),
+               "r"(corner[2]), "r"(corner[3])
                : "memory");
 }
 
@@ -117,10 +119,12 @@ __device__ inline void copy_tensor(void *to, const tensor_map *map, const int32_
 // (cp.async.bulk.tensor, which cuda::ptx has in tile mode only). Channel, x, y, image; dx, dy.
 __device__ inline void copy_im2col(void *to, const tensor_map *map, const int32_t (&base)[4],
                                    const uint16_t (&offset)[2], uint64_t *full, uint64_t policy) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-               ".L2::cache_hint [%0], [%1, {%4, %5, %6, %7}], [%2], {%8, %9}, %3;" ::"r"(smem_address(to)),
-               "l"(map), "r"(smem_address(full)), "l"(policy), "r"(base[0]), "r"(base[1]), "r"(base[2]), "r"(base[3]), "h"(offset[0]), "h"(offset[1])
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%4, %5, %6, %7}], [%2], {%8, %9}, %3;" ::"r"(smem_address(to)),
+      "l"(map), "r"(smem_address(full)), "l"(policy), "r"(base[0]), "r"(base[1]), "r"(base[2]),
+      "r"(base[3]), "h"(offset[0]), "h"(offset[1])
+      : "memory");
 }
 
 } // namespace skel
