@@ -73,9 +73,9 @@ static struct tile_bytes size_tiles(const struct fpl_schedule *s, const struct f
 static double hbm_bytes(const struct fpl_problem *p, const struct fpl_schedule *s,
                         const struct counts *c) {
   const double m = (double)p->m, n = (double)p->n, k = (double)p->k, l = (double)p->l;
+  const double a = (double)fpl_problem_a_elements(p);
   const double c_trips = s->exchange == FPL_EXCHANGE_HBM ? 2 : 0;
-  return FPL_ELEMENT_BYTES *
-         (m * k + c->branches_of_problem * n * k + n * l + m * l + c_trips * m * n);
+  return FPL_ELEMENT_BYTES * (a + c->branches_of_problem * n * k + n * l + m * l + c_trips * m * n);
 }
 
 /* MODEL.md 2.3 */
@@ -83,7 +83,8 @@ static void add_l2(const struct fpl_problem *p, const struct fpl_tiling *t, cons
                    const struct tile_bytes *b, struct fpl_traffic *out) {
   const double m = (double)p->m, n = (double)p->n, k = (double)p->k, l = (double)p->l;
   const double m_tiles = (double)t->tiles[FPL_DIM_M], e = FPL_ELEMENT_BYTES;
-  const double a_loads = e * m * k * (double)t->tiles[FPL_DIM_N] * c->layers * c->repeats;
+  const double a_reads = (double)fpl_problem_a_reads(p);
+  const double a_loads = e * a_reads * (double)t->tiles[FPL_DIM_N] * c->layers * c->repeats;
   const double b_loads = e * n * k * c->branches_of_problem * m_tiles * c->repeats;
   const double d_loads = e * n * l * m_tiles;
   const double c_loads = c->is_two_phase ? e * m * n * (double)t->tiles[FPL_DIM_L] : 0;

@@ -18,12 +18,15 @@ static void count(struct fpl_traffic *traffic, enum fpl_level level, int64_t byt
 
 /* One element from HBM (the first time) through L2. */
 static float load_element(struct fpl_matrix *matrix, int64_t index, struct fpl_traffic *traffic) {
+  const int64_t source = matrix->source ? matrix->source[index] : index;
+  if (source < 0)
+    return 0.0f;
   count(traffic, FPL_LEVEL_L2, FPL_ELEMENT_BYTES);
   if (matrix->is_shared)
     traffic->l2_shared_bytes += FPL_ELEMENT_BYTES;
-  if (!matrix->is_read[index] && matrix->is_in_hbm)
+  if (!matrix->is_read[source] && matrix->is_in_hbm)
     count(traffic, FPL_LEVEL_HBM, FPL_ELEMENT_BYTES);
-  matrix->is_read[index] = 1;
+  matrix->is_read[source] = 1;
   return matrix->at[index];
 }
 

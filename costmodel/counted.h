@@ -15,8 +15,9 @@
 struct fpl_matrix {
   int64_t rows, cols;
   float *at;
-  uint8_t *is_read;  /* [rows][cols]: was read before */
-  uint8_t *n_stores; /* [rows][cols]: how often it was written, up to 2 */
+  const int64_t *source; /* [rows][cols]: its element of memory, -1: none, zero; NULL: itself */
+  uint8_t *is_read;      /* by element of memory: was read before */
+  uint8_t *n_stores;     /* [rows][cols]: how often it was written, up to 2 */
   enum fpl_dtype dtype;
   bool is_in_hbm; /* false: lives and dies in L2 */
   bool is_shared; /* several blocks read it */

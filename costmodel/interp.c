@@ -50,6 +50,7 @@ static enum fpl_status make_memory(struct fpl_interp *run, const struct fpl_inte
   if (!is_made)
     return fpl_fail(err, FPL_NO_MEMORY, "interpreter: out of memory for the matrices");
   run->c.is_in_hbm = run->s->exchange == FPL_EXCHANGE_HBM;
+  run->a.source = inputs->a_raw;
   run->a.is_shared = run->c.is_shared = true;
   run->b[0].is_shared = run->b[1].is_shared = run->d.is_shared = run->t.tiles[FPL_DIM_M] > 1;
   return fpl_interp_cluster_make(run, arena, err);

@@ -34,25 +34,30 @@ static float *draw_matrix(struct source *source, int64_t n, double scale) {
   return at;
 }
 
-/* The raw input at (image, channel, y, x); zero in the padding. */
-static float raw_at(const struct fpl_conv *conv, const float *raw, int64_t image, int64_t channel,
-                    int64_t y, int64_t x) {
+/* Where the image has (image, y, x, channel); -1 in the padding. */
+static int64_t raw_index(const struct fpl_conv *conv, int64_t image, int64_t y, int64_t x,
+                         int64_t channel) {
   if (y < 0 || y >= conv->h || x < 0 || x >= conv->w)
-    return 0;
-  return raw[((image * conv->ic + channel) * conv->h + y) * conv->w + x];
+    return -1;
+  return ((image * conv->h + y) * conv->w + x) * conv->ic + channel;
 }
 
-static float *make_im2col(const struct fpl_problem *p, const float *raw, struct fpl_arena *arena) {
+static void make_im2col(const struct fpl_problem *p, struct fpl_arena *arena,
+                        struct fpl_interp_inputs *out) {
   const struct fpl_conv *const conv = &p->conv;
   const int64_t k1 = conv->k1, pixels = conv->h * conv->w;
-  float *const a = fpl_arena_alloc(arena, (size_t)(p->m * p->k) * sizeof *a);
-  for (int64_t row = 0; a && row < p->m; row++)
+  const size_t n = (size_t)(p->m * p->k);
+  out->a = fpl_arena_alloc(arena, n * sizeof *out->a);
+  out->a_raw = fpl_arena_alloc(arena, n * sizeof *out->a_raw);
+  for (int64_t row = 0; out->a && out->a_raw && row < p->m; row++)
     for (int64_t col = 0; col < p->k; col++) {
-      const int64_t y = row % pixels / conv->w + col / k1 % k1 - (k1 - 1) / 2;
-      const int64_t x = row % conv->w + col % k1 - (k1 - 1) / 2;
-      a[row * p->k + col] = raw_at(conv, raw, row / pixels, col / k1 / k1, y, x);
+      const int64_t tap = col / conv->ic;
+      const int64_t y = row % pixels / conv->w + tap / k1 - (k1 - 1) / 2;
+      const int64_t x = row % conv->w + tap % k1 - (k1 - 1) / 2;
+      const int64_t from = raw_index(conv, row / pixels, y, x, col % conv->ic);
+      out->a_raw[row * p->k + col] = from;
+      out->a[row * p->k + col] = from < 0 ? 0 : out->raw[from];
     }
-  return a;
 }
 
 enum fpl_status fpl_interp_inputs_make(const struct fpl_problem *p, enum fpl_interp_values values,
@@ -68,11 +73,12 @@ enum fpl_status fpl_interp_inputs_make(const struct fpl_problem *p, enum fpl_int
   if (!is_conv)
     inputs.a = draw_matrix(&source, p->m * p->k, 1);
   else if (inputs.raw)
-    inputs.a = make_im2col(p, inputs.raw, arena);
+    make_im2col(p, arena, &inputs);
   for (int i = 0; i < branches; i++)
     inputs.b[i] = draw_matrix(&source, p->n * p->k, k_scale);
   inputs.d = draw_matrix(&source, p->l * p->n, n_scale);
-  if (!inputs.a || !inputs.b[0] || !inputs.b[branches - 1] || !inputs.d)
+  if (!inputs.a || (is_conv && !inputs.a_raw) || !inputs.b[0] || !inputs.b[branches - 1] ||
+      !inputs.d)
     return fpl_fail(err, FPL_NO_MEMORY, "interpreter: out of memory for the inputs");
   *out = inputs;
   return FPL_OK;
@@ -92,12 +98,14 @@ static double convolve(const struct fpl_problem *p, const float *raw, const floa
   const int64_t image = row / (conv->h * conv->w), pixel = row % (conv->h * conv->w);
   const int64_t pad = (conv->k1 - 1) / 2;
   double sum = 0;
-  for (int64_t channel = 0; channel < conv->ic; channel++)
-    for (int64_t dy = 0; dy < conv->k1; dy++)
-      for (int64_t dx = 0; dx < conv->k1; dx++)
-        sum += (double)raw_at(conv, raw, image, channel, pixel / conv->w + dy - pad,
-                              pixel % conv->w + dx - pad) *
-               (double)weights[(channel * conv->k1 + dy) * conv->k1 + dx];
+  for (int64_t dy = 0; dy < conv->k1; dy++)
+    for (int64_t dx = 0; dx < conv->k1; dx++)
+      for (int64_t channel = 0; channel < conv->ic; channel++) {
+        const int64_t from =
+            raw_index(conv, image, pixel / conv->w + dy - pad, pixel % conv->w + dx - pad, channel);
+        if (from >= 0)
+          sum += (double)raw[from] * (double)weights[(dy * conv->k1 + dx) * conv->ic + channel];
+      }
   return sum;
 }
 

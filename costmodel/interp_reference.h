@@ -8,10 +8,11 @@
 enum fpl_interp_values { FPL_INTERP_INTEGERS, FPL_INTERP_REALS };
 
 struct fpl_interp_inputs {
-  float *raw;  /* conv_chain: [batch][ic][h][w]; else NULL */
-  float *a;    /* [m][k]; conv_chain: the im2col matrix of raw, column (c k1 + dy) k1 + dx */
-  float *b[2]; /* [n][k] each; [1] only for gated_ffn */
-  float *d;    /* [l][n] */
+  float *raw;     /* conv_chain: the image [batch][h][w][ic]; else NULL */
+  float *a;       /* [m][k]; conv_chain: the im2col matrix of raw, column (dy k1 + dx) ic + c */
+  int64_t *a_raw; /* [m][k]: which element of raw that is, -1: padding; NULL without raw */
+  float *b[2];    /* [n][k] each; [1] only for gated_ffn */
+  float *d;       /* [l][n] */
 };
 
 /* Draws the inputs from the seed: elements of the problem's type. FPL_NO_MEMORY. */

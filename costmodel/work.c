@@ -43,13 +43,15 @@ static struct proportions weigh_gemm0(const struct fpl_problem *p, const struct 
   const double repeats = s->exchange == FPL_EXCHANGE_RECOMPUTE ? (double)t->steps[FPL_DIM_L] : 1;
   const double layers = s->cls_k > t->k_layers ? s->cls_k : 1;
   const double c_elements = fpl_is_two_phase(s) ? m * n : 0;
-  const double a_loads = m * k * (double)t->tiles[FPL_DIM_N] * layers * repeats;
+  const double a_reads = (double)fpl_problem_a_reads(p);
+  const double a_loads = a_reads * (double)t->tiles[FPL_DIM_N] * layers * repeats;
   const double b_loads = branches * n * k * (double)t->tiles[FPL_DIM_M] * repeats;
   const bool is_b_shared = t->tiles[FPL_DIM_M] > 1;
   const double rows = s->blk_m, row_groups = (double)fpl_ceil_div(s->blk_m, WGMMA_ROWS);
   struct proportions x;
   x.products = (double)t->c_steps * (double)t->steps[FPL_DIM_K] * g;
-  x.hbm = m * k + branches * n * k + (s->exchange == FPL_EXCHANGE_HBM ? c_elements : 0);
+  x.hbm = (double)fpl_problem_a_elements(p) + branches * n * k +
+          (s->exchange == FPL_EXCHANGE_HBM ? c_elements : 0);
   x.shared = a_loads + (is_b_shared ? b_loads : 0);
   x.disjoint = c_elements + (is_b_shared ? 0 : b_loads);
   x.smem = x.products * s->blk_k * (rows * (1 + 1 / g) + s->blk_n * (1 + row_groups));

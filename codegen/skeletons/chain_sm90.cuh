@@ -192,8 +192,8 @@ template <class P, class A = matrix> struct chain {
   }
 
   // The stages of a unit: its k tiles, then for each l step that is not empty the tiles of the
-  // strip. Stages that wait for a free slot are brought into L2 meanwhile, `ahead` of them, so
-  // that HBM's latency lies behind the ring; codegen/NOTES.md has what that gave and what it may cost.
+  // strip. Stages that wait for a free slot are brought into L2 meanwhile, `ahead` of them: HBM's
+  // latency lies behind the ring (gain and price: codegen/NOTES.md). Unrolled, 56 registers spill.
   __device__ void produce(const tensor_map *map_a, const tensor_map *map_b,
                           const tensor_map *map_d) {
     constexpr int ahead = larger(1, prefetch_bytes / S::stage_bytes);
@@ -208,9 +208,11 @@ template <class P, class A = matrix> struct chain {
       int i = (warp - begin) & (producer_warps - 1), fetched = i;
       if (turn == 0)
         i = fill_ring(u, i, n_k, n_strip, n_stages, map_a, map_b, map_d);
+#pragma unroll 1
       for (; i < n_stages; i += producer_warps) {
         const int t = begin + i;
         if (t >= P::stages)
+#pragma unroll 1
           for (; fetched < min(i + ahead, n_stages); fetched += producer_warps)
             if (fetched > i)
               copy_stage(u, fetched, n_k, n_strip, {nullptr, nullptr}, map_a, map_b, map_d);
@@ -227,9 +229,11 @@ template <class P, class A = matrix> struct chain {
                            const tensor_map *map_a, const tensor_map *map_b,
                            const tensor_map *map_d) const {
     int i = first;
+#pragma unroll 1
     for (; i < min(P::stages, n_stages); i += producer_warps)
       copy_weights(u, i, n_k, n_strip, stage_to_fill(i, i < n_k), map_b, map_d);
     wait_for_kernels_before();
+#pragma unroll 1
     for (int at = first; at < min(P::stages, n_k); at += producer_warps)
       copy_a(u, at, stage_at(at), map_a);
     return i;
@@ -262,8 +266,7 @@ template <class P, class A = matrix> struct chain {
   __device__ int k_at(int i) const {
     return (C::is_split_gate ? i : i * C::k_layers + ik) * P::blk_k;
   }
-  // Nothing of an image is brought into L2 ahead: of k1 k1 copies of a pixel only the first would
-  // gain.
+  // Nothing of an image comes into L2 ahead: of k1 k1 copies of a pixel only the first would gain.
   __device__ void copy_a(const unit &u, int i, const target &to, const tensor_map *map_a) const {
     const int row = u.tile_m * P::blk_m, column = k_at(i);
     if constexpr (A::k1 == 1) {

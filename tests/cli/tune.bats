@@ -27,8 +27,15 @@ paper=profiles/workloads/paper.yaml
 }
 
 @test "leaves a problem without a plan: exit 1, the rule is named" {
-  expect 1 tune $paper --only C1 "${by_model[@]}"
-  [[ $output == *'no plan: skeleton_kind'* ]]
+  printf '%s\n' 'schema_version: 1' 'problems:' '  - {id: narrow, kind: conv_chain, batch: 1, ic: 8, h: 7, w: 7,' \
+    '     oc1: 64, oc2: 64, k1: 3, dtype: f16, act: relu}' >"$scratch/narrow.yaml"
+  expect 1 tune "$scratch/narrow.yaml" "${by_model[@]}"
+  [[ $output == *'no plan: skeleton_kind: no skeleton reads an image of 8 channels'* ]]
+}
+
+@test "plans a convolution by model, of one tap and of nine" {
+  expect 0 tune $paper --only C1,C5 "${by_model[@]}" --json
+  jq -e '.planned == 2 and .without_plan == 0' <<<"$output"
 }
 
 @test "passes over what is planned already with --resume" {

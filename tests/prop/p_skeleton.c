@@ -45,11 +45,19 @@ static const struct subject {
      {FPL_KIND_GATED_FFN, FPL_DTYPE_BF16, FPL_ACT_SILU, 33, 1096, 520, 264, {0}}},
     {"legal schedules of a chain of odd extents compile and stay in registers",
      {FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_NONE, 200, 1000, 1032, 328, {0}}},
+    {"legal schedules of a convolution compile and stay in registers",
+     {FPL_KIND_CONV_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 784, 128, 1152, 512, {1, 128, 28, 28, 3}}},
+    {"legal schedules of an image of odd extents compile and stay in registers",
+     {FPL_KIND_CONV_CHAIN, FPL_DTYPE_BF16, FPL_ACT_SILU, 273, 232, 864, 328, {3, 96, 7, 13, 3}}},
 };
 enum { N_SUBJECTS = sizeof subjects / sizeof *subjects };
 /* Rows of B and D that no tensor map can have. */
 static const struct fpl_problem unaligned = {
     FPL_KIND_GEMM_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 128, 508, 260, 132, {0}};
+
+/* An image that no skeleton reads. */
+static const struct fpl_problem narrow = {
+    FPL_KIND_CONV_CHAIN, FPL_DTYPE_F16, FPL_ACT_RELU, 128, 512, 72, 256, {1, 8, 8, 16, 3}};
 
 /* One schedule with its text. */
 struct candidate {
@@ -236,19 +244,21 @@ static void check_refused(struct candidate *all, int n) {
 static void test_refused_by_rule(void **state) {
   (void)state;
   need_nvrtc();
-  static const enum fpl_rule rules[] = {FPL_RULE_TILE_LIMITS,    FPL_RULE_CLUSTER_SIZE,
-                                        FPL_RULE_ACTIVATION,     FPL_RULE_DEPENDENCY,
-                                        FPL_RULE_CAPACITY,       FPL_RULE_SKELETON_LOOPS,
-                                        FPL_RULE_SKELETON_TILES, FPL_RULE_SKELETON_ALIGNMENT};
+  static const enum fpl_rule rules[] = {
+      FPL_RULE_TILE_LIMITS,    FPL_RULE_CLUSTER_SIZE,   FPL_RULE_ACTIVATION,
+      FPL_RULE_DEPENDENCY,     FPL_RULE_CAPACITY,       FPL_RULE_SKELETON_KIND,
+      FPL_RULE_SKELETON_LOOPS, FPL_RULE_SKELETON_TILES, FPL_RULE_SKELETON_ALIGNMENT};
   enum { N_RULES = sizeof rules / sizeof *rules };
   const int n_each = (place.n_wanted / 2 + N_RULES - 1) / N_RULES;
   struct candidate *const all = calloc((size_t)n_each * N_RULES, sizeof *all);
   assert_non_null(all);
   for (int i = 0; i < N_RULES; i++) {
     struct candidate *const of_rule = all + i * n_each;
-    draw(of_rule, n_each,
-         rules[i] == FPL_RULE_SKELETON_ALIGNMENT ? &unaligned : &subjects[i % N_SUBJECTS].problem,
-         rules[i]);
+    const struct fpl_problem *const p = rules[i] == FPL_RULE_SKELETON_ALIGNMENT ? &unaligned
+                                        : rules[i] == FPL_RULE_SKELETON_KIND
+                                            ? &narrow
+                                            : &subjects[i % N_SUBJECTS].problem;
+    draw(of_rule, n_each, p, rules[i]);
     for (int j = 0; j < n_each; j++)
       assert_int_equal(of_rule[j].verdict.rule, rules[i]);
   }

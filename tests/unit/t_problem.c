@@ -213,6 +213,27 @@ static void test_arithmetic(void **state) {
               2.0 * (64 * 56 * 56 + 576 * 64 + 64 * 256 + 3136 * 256));
 }
 
+static void test_reads(void **state) {
+  (void)state;
+  static const struct {
+    struct fpl_conv conv;
+    int64_t elements, reads;
+  } cases[] = {
+      {{1, 64, 56, 56, 3}, 64 * 56 * 56, 64 * 166 * 166}, /* a border tap misses one pixel a line */
+      {{2, 16, 7, 13, 1}, 2 * 16 * 7 * 13, 2 * 16 * 7 * 13},
+      {{3, 48, 3, 2, 5}, 3 * 48 * 3 * 2, 3 * 48 * (3 + 2 * 2 + 2 * 1) * (2 + 2 * 1)},
+      {{1, 8, 1, 1, 15}, 8, 8},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct fpl_problem p = make_conv(cases[i].conv, 64, 64);
+    assert_int_equal(fpl_problem_a_elements(&p), cases[i].elements);
+    assert_int_equal(fpl_problem_a_reads(&p), cases[i].reads);
+  }
+  const struct fpl_problem gated = make(FPL_KIND_GATED_FFN, 128, 3072, 1024, 1024);
+  assert_int_equal(fpl_problem_a_elements(&gated), 128 * 1024);
+  assert_int_equal(fpl_problem_a_reads(&gated), 128 * 1024);
+}
+
 int main(void) {
   static const struct CMUnitTest tests[] = {
       {"prints its canonical text", test_text, NULL, NULL, NULL},
@@ -226,6 +247,7 @@ int main(void) {
        NULL},
       {"keeps its key over versions", test_stable_key, NULL, NULL, NULL},
       {"counts operations and least bytes", test_arithmetic, NULL, NULL, NULL},
+      {"reads an image tap by tap, without its padding", test_reads, NULL, NULL, NULL},
   };
   return cmocka_run_group_tests_name("problem", tests, NULL, NULL);
 }

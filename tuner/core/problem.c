@@ -176,8 +176,27 @@ double fpl_problem_flops(const struct fpl_problem *p) {
          ((double)fpl_problem_branches(p) * (double)p->k + (double)p->l);
 }
 
+int64_t fpl_problem_a_elements(const struct fpl_problem *p) {
+  return p->m * (fpl_problem_has_image(p) ? p->conv.ic : p->k);
+}
+
+/* Pixels of a line of `extent` that the k1 taps of all of its pixels fall upon. */
+static int64_t taps_inside(int64_t extent, int64_t k1) {
+  int64_t n = 0;
+  for (int64_t shift = -(k1 - 1) / 2; shift <= (k1 - 1) / 2; shift++)
+    n += fpl_max_i64(0, extent - (shift < 0 ? -shift : shift));
+  return n;
+}
+
+int64_t fpl_problem_a_reads(const struct fpl_problem *p) {
+  const struct fpl_conv *const conv = &p->conv;
+  if (!fpl_problem_has_image(p))
+    return p->m * p->k;
+  return conv->batch * taps_inside(conv->h, conv->k1) * taps_inside(conv->w, conv->k1) * conv->ic;
+}
+
 double fpl_problem_min_bytes(const struct fpl_problem *p) {
   const double m = (double)p->m, n = (double)p->n, k = (double)p->k, l = (double)p->l;
-  const double a = p->kind == FPL_KIND_CONV_CHAIN ? m * (double)p->conv.ic : m * k;
+  const double a = (double)fpl_problem_a_elements(p);
   return FPL_ELEMENT_BYTES * (a + (double)fpl_problem_branches(p) * k * n + n * l + m * l);
 }

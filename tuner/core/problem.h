@@ -68,6 +68,10 @@ static inline int fpl_problem_branches(const struct fpl_problem *p) {
 static inline bool fpl_problem_has_image(const struct fpl_problem *p) {
   return p->conv.k1 > 1;
 }
+/* Elements of A in memory, and elements of it that GEMM0 reads for one n tile: those of the im2col
+ * matrix that fall upon the image. Both are m k without an image. */
+int64_t fpl_problem_a_elements(const struct fpl_problem *p);
+int64_t fpl_problem_a_reads(const struct fpl_problem *p);
 /* Bytes of one element of A, B, C, D, E. */
 enum { FPL_ELEMENT_BYTES = 2 };
 

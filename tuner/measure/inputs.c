@@ -14,10 +14,6 @@ enum { MATRIX_ALIGN_BYTES = 1024 };
 enum { GUARD_ROWS = 256, LEAST_GUARD_BYTES = 65536 };
 enum { FILL_THREADS = 256, MOST_FILL_BLOCKS = 4096, REFERENCE_TILE = 64, REFERENCE_THREADS = 256 };
 
-int64_t fpl_inputs_a_elements(const struct fpl_problem *p) {
-  return p->m * (p->kind == FPL_KIND_CONV_CHAIN ? p->conv.ic : p->k);
-}
-
 static struct fpl_support_grid fill_grid(uint64_t n_elements) {
   const int64_t blocks = fpl_ceil_div((int64_t)n_elements, FILL_THREADS);
   return (struct fpl_support_grid){(unsigned)fpl_max_i64(1, fpl_min_i64(blocks, MOST_FILL_BLOCKS)),
@@ -63,7 +59,7 @@ static bool fill_set(const struct fpl_gpu *gpu, const struct fpl_inputs *inputs,
   /* Streams of different matrices must differ: 2^32 apart under an odd multiplier. */
   const uint64_t stream = (seed + 1) * UINT64_C(0xd1342543de82ef95) + ((uint64_t)set * 3 << 32);
   const uint64_t step = UINT64_C(1) << 32;
-  return fill(gpu, kernel, to->a, fpl_inputs_a_elements(p), stream, amount.a, p->dtype, failure) &&
+  return fill(gpu, kernel, to->a, fpl_problem_a_elements(p), stream, amount.a, p->dtype, failure) &&
          fill(gpu, kernel, to->b, fpl_problem_branches(p) * p->n * p->k, stream + step, amount.b,
               p->dtype, failure) &&
          fill(gpu, kernel, to->d, p->l * p->n, stream + 2 * step, amount.d, p->dtype, failure);
@@ -123,7 +119,7 @@ static uint64_t matrix_bytes(int64_t n_elements) {
 static bool allocate_sets(const struct fpl_gpu *gpu, struct fpl_inputs *inputs,
                           struct fpl_failure *failure) {
   const struct fpl_problem *p = &inputs->problem;
-  const uint64_t a_bytes = matrix_bytes(fpl_inputs_a_elements(p));
+  const uint64_t a_bytes = matrix_bytes(fpl_problem_a_elements(p));
   const uint64_t b_bytes = matrix_bytes(fpl_problem_branches(p) * p->n * p->k);
   const uint64_t d_bytes = matrix_bytes(p->l * p->n);
   const uint64_t set_bytes = a_bytes + b_bytes + d_bytes;

@@ -36,9 +36,6 @@ struct fpl_inputs {
 };
 enum { FPL_COUNTER_BYTES = 256 };
 
-/* Elements of A. */
-int64_t fpl_inputs_a_elements(const struct fpl_problem *p);
-
 /* Allocates, fills, computes both references and waits. All-zero inputs are closed.
  * Failures: out of memory is the device's failure, as every other. */
 bool fpl_inputs_open(const struct fpl_gpu *gpu, const struct fpl_problem *problem, uint64_t seed,

@@ -119,7 +119,7 @@ static bool check_recipe(const struct fpl_map_recipe *recipe, const struct fpl_p
 static bool make_maps(const struct fpl_inputs *inputs, struct fpl_cuda_kernel *kernel,
                       struct fpl_failure *failure) {
   const struct fpl_problem *p = &inputs->problem;
-  const int64_t n_elements[FPL_KERNEL_MAPS] = {fpl_inputs_a_elements(p),
+  const int64_t n_elements[FPL_KERNEL_MAPS] = {fpl_problem_a_elements(p),
                                                fpl_problem_branches(p) * p->n * p->k, p->l * p->n};
   const size_t n_maps = ((size_t)inputs->n_sets + 1) * FPL_KERNEL_MAPS;
   kernel->maps = aligned_alloc(_Alignof(CUtensorMap), n_maps * sizeof *kernel->maps);
