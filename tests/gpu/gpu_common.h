@@ -68,8 +68,8 @@ static void gpu_pick(struct gpu_picks *picks, const struct fpl_schedule *s, bool
 }
 
 /* Draws at random: first one of each family that is not there, then any. */
-static void gpu_pick_drawn(struct gpu_picks *picks, const struct fpl_problem *p,
-                           const struct fpl_device *d, int n_most, bool is_filled) {
+static inline void gpu_pick_drawn(struct gpu_picks *picks, const struct fpl_problem *p,
+                                  const struct fpl_device *d, int n_most, bool is_filled) {
   enum { N_DRAWN = 300 };
   static struct fpl_schedule drawn[N_DRAWN];
   const int64_t n = fpl_space_sample(p, d, FPL_SPACE_SKELETON, FPL_RULE_NONE, 1, N_DRAWN, drawn);
