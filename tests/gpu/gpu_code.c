@@ -106,6 +106,25 @@ static enum fpl_status check(const struct kernel_wanted *wanted, int n, struct f
   return status;
 }
 
+/* A kernel that keeps an array in local memory: what the reading must see. */
+static void check_planted(void) {
+  static const char path[] = "tests/gpu/planted/local.cu";
+  struct fpl_err err = {0};
+  struct fpl_build_item item = {0};
+  struct machine_code code = {0};
+  char *source = NULL;
+  size_t length = 0;
+  bool is_ok = fpl_file_read(&run.place.arena, path, 1 << 20, &source, &length, &err) == FPL_OK;
+  item.source = source;
+  is_ok = is_ok && fpl_builder_compile(run.place.builder, &item, 1, NULL, NULL, &err) == FPL_OK &&
+          item.cubin && machine_read(item.cubin, item.cubin_bytes, &code);
+  tap_tell(is_ok && code.n[MACHINE_LDL] > 0 && code.n[MACHINE_STL] > 0 && code.frame_bytes > 0 &&
+               code.n[MACHINE_HGMMA] == 0,
+           "local memory of a planted kernel is seen: %d LDL, %d STL, %u bytes of stack%s",
+           code.n[MACHINE_LDL], code.n[MACHINE_STL], code.frame_bytes, err.text);
+  fpl_build_item_free(&item);
+}
+
 static bool is_runnable(const struct kernel_wanted *wanted) {
   struct fpl_tiling t;
   struct fpl_footprint f;
@@ -130,6 +149,7 @@ static enum fpl_status run_all(int n_most, struct fpl_err *err) {
       wanted[n++] = one;
   }
   tap_tell(tap.n_failed == 0, "all %d instances are legal and fit a skeleton", (int)N_INSTANCES);
+  check_planted();
   for (int i = 0; i < n_plans; i++)
     wanted[n++] = run.plans[i * run.n_plans / n_plans];
   if (status == FPL_OK)

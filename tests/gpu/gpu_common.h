@@ -42,9 +42,13 @@ static void gpu_place_close(struct gpu_place *place) {
 }
 
 /* Schedules chosen for one problem. */
-enum { GPU_PICKS_MOST = 12, GPU_FAMILIES = 256 };
+enum {
+  GPU_PICKS_MOST = 12,    /* that a check takes */
+  GPU_FAMILIES_MOST = 32, /* one of each family */
+  GPU_FAMILIES = 256
+};
 struct gpu_picks {
-  struct fpl_schedule schedules[GPU_PICKS_MOST];
+  struct fpl_schedule schedules[GPU_FAMILIES_MOST];
   int n;
   bool was_seen[GPU_FAMILIES];
 };
