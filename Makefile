@@ -43,7 +43,9 @@ CUDA_INCLUDE := $(if $(HAS_CUDA),-isystem $(CUDA_HOME)/include)
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out $(if $(SAN),tests/prop/p_skeleton.c), \
   $(wildcard tests/unit/t_*.c tests/prop/p_*.c)))
 FAKES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fakes/*.c))
-GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/gpu/*.c))
+CUDA_TESTS := tests/gpu/gpu_launches.c tests/gpu/gpu_accuracy.c
+GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out \
+  $(if $(HAS_CUDA),,$(CUDA_TESTS)),$(wildcard tests/gpu/*.c)))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: help
@@ -112,7 +114,7 @@ tests: build $(TESTS) $(FAKES) $(FUZZERS) $(GPU_TESTS)
 .PHONY: check
 check: tests ## unit, property, golden, mutation, fuzz-corpus, kernel-compile, command-line tests
 	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/run $(TESTS) tests/cli/*.bats \
-	  tests/prop/mutation.sh tests/fuzz/run.sh tests/gpu/compile.sh
+	  tests/prop/mutation.sh tests/fuzz/run.sh tests/gpu/compile.sh tests/gpu/code.sh
 
 .PHONY: check-unit
 check-unit: tests ## unit and property tests and fuzz corpora alone
@@ -143,7 +145,7 @@ check-kernels: $(BUILD)/.setup-test ## nvcc with warnings as errors over selfche
 	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/run tests/gpu/compile.sh
 
 .PHONY: check-gpu
-check-gpu: tests ## on a GPU: verify candidates, sanitizers, planted faults
+check-gpu: tests ## on a GPU: verify candidates, long runs, errors, machine code, sanitizers, planted faults
 	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/gpu/check.sh
 
 .PHONY: bench-gpu

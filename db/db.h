@@ -88,6 +88,12 @@ enum fpl_status fpl_db_find_plan(struct fpl_db *db, const struct fpl_problem *pr
                                  const struct fpl_device *device, bool with_cubin,
                                  struct fpl_plan *out, bool *out_found, struct fpl_err *err);
 
+/* As above, among deterministic plans alone (fpl_plan_is_deterministic). */
+enum fpl_status fpl_db_find_deterministic_plan(struct fpl_db *db, const struct fpl_problem *problem,
+                                               const struct fpl_device *device, bool with_cubin,
+                                               struct fpl_plan *out, bool *out_found,
+                                               struct fpl_err *err);
+
 /* The answers of the whole database by kind, dtype, act, n, k, l, m, device class. `visit` must not
  * keep the plan; a status other than FPL_OK ends the walk and is returned. During a walk the same
  * walk must not be started again on this connection. */

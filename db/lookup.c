@@ -145,14 +145,15 @@ enum fpl_status fpl_db_has_plan(struct fpl_db *db, const struct fpl_problem *pro
   return status;
 }
 
-enum fpl_status fpl_db_find_plan(struct fpl_db *db, const struct fpl_problem *problem,
-                                 const struct fpl_device *device, bool with_cubin,
-                                 struct fpl_plan *out, bool *out_found, struct fpl_err *err) {
+static enum fpl_status find_plan(struct fpl_db *db, enum fpl_query query,
+                                 const struct fpl_problem *problem, const struct fpl_device *device,
+                                 bool with_cubin, struct fpl_plan *out, bool *out_found,
+                                 struct fpl_err *err) {
   memset(out, 0, sizeof *out);
   *out_found = false;
   if (!db)
     return FPL_OK;
-  struct fpl_bind b = start_by_keys(db, FPL_QUERY_FIND_PLAN, problem, device);
+  struct fpl_bind b = start_by_keys(db, query, problem, device);
   bool has_row = false;
   enum fpl_status status = fpl_bind_step(&b, &has_row, err);
   if (status != FPL_OK || !has_row)
@@ -166,6 +167,20 @@ enum fpl_status fpl_db_find_plan(struct fpl_db *db, const struct fpl_problem *pr
   if (status != FPL_OK)
     fpl_plan_free(out);
   return status;
+}
+
+enum fpl_status fpl_db_find_plan(struct fpl_db *db, const struct fpl_problem *problem,
+                                 const struct fpl_device *device, bool with_cubin,
+                                 struct fpl_plan *out, bool *out_found, struct fpl_err *err) {
+  return find_plan(db, FPL_QUERY_FIND_PLAN, problem, device, with_cubin, out, out_found, err);
+}
+
+enum fpl_status fpl_db_find_deterministic_plan(struct fpl_db *db, const struct fpl_problem *problem,
+                                               const struct fpl_device *device, bool with_cubin,
+                                               struct fpl_plan *out, bool *out_found,
+                                               struct fpl_err *err) {
+  return find_plan(db, FPL_QUERY_FIND_DETERMINISTIC_PLAN, problem, device, with_cubin, out,
+                   out_found, err);
 }
 
 enum fpl_status fpl_db_each_plan(struct fpl_db *db, fpl_db_visit_plan *visit, void *context,

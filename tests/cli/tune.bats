@@ -44,6 +44,36 @@ paper=profiles/workloads/paper.yaml
   jq -e '.planned == 0 and .already_planned == 1' <<<"$output"
 }
 
+@test "tries deterministic candidates alone with --deterministic, and lookup finds the plan" {
+  expect 0 tune $paper --only G1 "${by_model[@]}" --top-k 40 --json
+  [ "$(reduces)" != "dsm none" ]
+  rm "$FUSEPLAN_DB"
+  expect 0 tune $paper --only G1 "${by_model[@]}" --top-k 40 --deterministic --json
+  jq -e '.problems[0].deterministic' <<<"$output"
+  [ "$(reduces)" = "dsm none" ]
+  expect 0 tune $paper --only G1 "${by_model[@]}" --deterministic --resume --json
+  jq -e '.already_planned == 1' <<<"$output"
+  expect 0 lookup "${G1[@]}" --deterministic
+  [[ $output == *'bits'*'the same every time'* ]]
+}
+
+reduces() {
+  sqlite3 "$FUSEPLAN_DB" 'select distinct reduce from candidates order by 1' | xargs
+}
+
+@test "lookup --deterministic passes over a plan that adds in the order of arrival: exit 1" {
+  small_database
+  sqlite3 "$FUSEPLAN_DB" "update candidates set reduce = 'l2', schedule =
+    replace(replace(schedule, 'reduce=dsm ', 'reduce=l2 '), 'reduce=none', 'reduce=l2')"
+  expect 0 lookup "${G1[@]}" --json
+  jq -e '.deterministic == false' <<<"$output"
+  expect 1 lookup "${G1[@]}" --deterministic --json
+  jq -e '.tier == "miss" and (.reason | test("deterministic"))' <<<"$output"
+  expect 0 tune $paper --only G1 "${by_model[@]}" --deterministic --resume --json
+  jq -e '.planned == 1' <<<"$output"
+  expect 0 lookup "${G1[@]}" --deterministic
+}
+
 @test "stops when the budget is spent: exit 75, and --resume goes on" {
   expect 75 tune $paper --only G1,G2 "${by_model[@]}" --budget 0.001s --json
   jq -e '.budget_spent and .planned == 1' <<<"$output"

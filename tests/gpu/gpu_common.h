@@ -42,9 +42,13 @@ static void gpu_place_close(struct gpu_place *place) {
 }
 
 /* Schedules chosen for one problem. */
-enum { GPU_PICKS_MOST = 12, GPU_FAMILIES = 256 };
+enum {
+  GPU_PICKS_MOST = 12,    /* that a check takes */
+  GPU_FAMILIES_MOST = 32, /* one of each family */
+  GPU_FAMILIES = 256
+};
 struct gpu_picks {
-  struct fpl_schedule schedules[GPU_PICKS_MOST];
+  struct fpl_schedule schedules[GPU_FAMILIES_MOST];
   int n;
   bool was_seen[GPU_FAMILIES];
 };
@@ -68,8 +72,8 @@ static void gpu_pick(struct gpu_picks *picks, const struct fpl_schedule *s, bool
 }
 
 /* Draws at random: first one of each family that is not there, then any. */
-static void gpu_pick_drawn(struct gpu_picks *picks, const struct fpl_problem *p,
-                           const struct fpl_device *d, int n_most, bool is_filled) {
+static inline void gpu_pick_drawn(struct gpu_picks *picks, const struct fpl_problem *p,
+                                  const struct fpl_device *d, int n_most, bool is_filled) {
   enum { N_DRAWN = 300 };
   static struct fpl_schedule drawn[N_DRAWN];
   const int64_t n = fpl_space_sample(p, d, FPL_SPACE_SKELETON, FPL_RULE_NONE, 1, N_DRAWN, drawn);

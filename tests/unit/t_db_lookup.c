@@ -182,6 +182,49 @@ static void the_library_may_win(void **state) {
   fpl_plan_free(&out);
 }
 
+/* Stores the fixture's candidate and its plan with another reduce. */
+static void store_reduced(struct fpl_db *db, const struct fpl_problem *p,
+                          const struct fpl_device *d, enum fpl_reduce reduce, int64_t created) {
+  struct fpl_err err = {0};
+  struct fpl_result results[FIXTURE_RESULTS];
+  const struct fpl_environment e = fixture_environment();
+  struct fpl_plan plan = fixture_plan(p, 10);
+  int64_t run = 0;
+  fixture_results(results, 10);
+  results[1].schedule.reduce = plan.schedule.reduce = (int32_t)reduce;
+  plan.created_unix = created;
+  must(fpl_db_begin_run(db, 1, "1", "", &run, &err), &err);
+  must(fpl_db_store_problem(db, run, p, d, results, FIXTURE_RESULTS, &e, &plan, &err), &err);
+  fixture_results_free(results);
+}
+
+static void the_newest_deterministic_plan_answers_who_asks_for_one(void **state) {
+  struct fpl_db *const db = *state;
+  const struct fpl_device d = fixture_device("h200");
+  const struct fpl_problem p = fixture_problem(128);
+  struct fpl_err err = {0};
+  struct fpl_plan out;
+  bool found = true;
+  store_reduced(db, &p, &d, FPL_REDUCE_L2, 500);
+  store_reduced(db, &p, &d, FPL_REDUCE_DSM_L2, 600);
+  must(fpl_db_find_deterministic_plan(db, &p, &d, true, &out, &found, &err), &err);
+  assert_false(found);
+  store_reduced(db, &p, &d, FPL_REDUCE_NONE, 100);
+  store_reduced(db, &p, &d, FPL_REDUCE_DSM, 200);
+  must(fpl_db_find_deterministic_plan(db, &p, &d, true, &out, &found, &err), &err);
+  assert_true(found && fpl_plan_is_deterministic(&out));
+  assert_int_equal(out.created_unix, 200);
+  assert_non_null(out.kernel.cubin);
+  fpl_plan_free(&out);
+  out = find(db, &p, &d, false);
+  assert_int_equal(out.created_unix, 600);
+  assert_false(fpl_plan_is_deterministic(&out));
+  out.is_library = true;
+  out.schedule.reduce = FPL_REDUCE_NONE;
+  assert_false(fpl_plan_is_deterministic(&out));
+  fpl_plan_free(&out);
+}
+
 static void one_run_may_store_a_problem_twice(void **state) {
   struct fpl_db *const db = *state;
   const struct fpl_device d = fixture_device("h200");
@@ -367,6 +410,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_problem_without_a_plan_keeps_its_failures, open_memory,
                                       close_memory),
       cmocka_unit_test_setup_teardown(the_library_may_win, open_memory, close_memory),
+      cmocka_unit_test_setup_teardown(the_newest_deterministic_plan_answers_who_asks_for_one,
+                                      open_memory, close_memory),
       cmocka_unit_test_setup_teardown(one_run_may_store_a_problem_twice, open_memory, close_memory),
       cmocka_unit_test_setup_teardown(a_walk_gives_each_answer_once_in_order, open_memory,
                                       close_memory),

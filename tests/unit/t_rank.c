@@ -60,7 +60,7 @@ static void keeps_the_best_of_sorting_everything(void **state) {
   const struct fpl_space_visitor visitor = {&all, collect};
   fpl_space_each(&ffn, &h200, FPL_SPACE_TUNING, visitor);
   qsort(all.items, (size_t)all.n, sizeof *all.items, compare);
-  const struct fpl_rank_options everything = {FPL_SPACE_STAGES_MOST, 0};
+  const struct fpl_rank_options everything = {FPL_SPACE_STAGES_MOST, 0, false};
   struct fpl_ranked out[TOP];
   struct fpl_rank_counts counts;
   assert_int_equal(fpl_rank(&ffn, &h200, &fake_cost, TOP, &everything, out, &counts), TOP);
@@ -73,7 +73,7 @@ static void keeps_the_best_of_sorting_everything(void **state) {
 static void keeps_one_of_the_variants_in_stages(void **state) {
   (void)state;
   enum { TOP = 40 };
-  const struct fpl_rank_options options = {1, 0};
+  const struct fpl_rank_options options = {1, 0, false};
   struct fpl_ranked out[TOP];
   assert_int_equal(fpl_rank(&ffn, &h200, &fake_cost, TOP, &options, out, NULL), TOP);
   for (int i = 0; i < TOP; i++)
@@ -94,7 +94,7 @@ static int count_exchange(const struct fpl_ranked *items, int n, enum fpl_exchan
 static void diversity_keeps_families_the_model_dislikes(void **state) {
   (void)state;
   enum { TOP = 24 };
-  const struct fpl_rank_options greedy = {1, 0};
+  const struct fpl_rank_options greedy = {1, 0, false};
   struct fpl_ranked plain[TOP], varied[TOP];
   struct fpl_rank_counts counts;
   fpl_rank(&ffn, &h200, &fake_cost, TOP, &greedy, plain, NULL);
@@ -158,6 +158,23 @@ static void counts_the_last_schedule_too(void **state) {
   assert_true(best.est_us == 1e9 - (double)n_calls);
 }
 
+static void keeps_deterministic_schedules_where_asked(void **state) {
+  (void)state;
+  enum { MOST = 32 };
+  struct fpl_ranked out[MOST];
+  struct fpl_rank_options options = fpl_rank_defaults;
+  int n_others = 0;
+  for (int turn = 0; turn < 2; turn++) {
+    options.is_deterministic = turn == 1;
+    const int n = fpl_rank(&ffn, &h200, &fake_cost, MOST, &options, out, NULL);
+    assert_int_equal(n, MOST);
+    for (int i = 0; i < n; i++)
+      n_others += !fpl_schedule_is_deterministic(&out[i].schedule);
+    assert_true(turn == 0 ? n_others > 0 : n_others == 0);
+    n_others = 0;
+  }
+}
+
 static void finds_nothing_where_no_skeleton_fits(void **state) {
   (void)state;
   struct fpl_problem p = ffn;
@@ -189,6 +206,7 @@ int main(void) {
       cmocka_unit_test(answers_the_same_every_time),
       cmocka_unit_test(leaves_out_costs_that_are_not_finite),
       cmocka_unit_test(counts_the_last_schedule_too),
+      cmocka_unit_test(keeps_deterministic_schedules_where_asked),
       cmocka_unit_test(finds_nothing_where_no_skeleton_fits),
       cmocka_unit_test(says_how_long_it_took),
   };

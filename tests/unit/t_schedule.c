@@ -208,6 +208,18 @@ static void test_keys(void **state) {
   assert_string_equal(key, other);
 }
 
+static void test_deterministic(void **state) {
+  (void)state;
+  static const bool expected[] = {[FPL_REDUCE_NONE] = true,
+                                  [FPL_REDUCE_DSM] = true,
+                                  [FPL_REDUCE_L2] = false,
+                                  [FPL_REDUCE_DSM_L2] = false};
+  for (int reduce = FPL_REDUCE_NONE; reduce <= FPL_REDUCE_DSM_L2; reduce++) {
+    const struct fpl_schedule s = {.reduce = reduce};
+    assert_int_equal(fpl_schedule_is_deterministic(&s), expected[reduce]);
+  }
+}
+
 int main(void) {
   static const struct CMUnitTest tests[] = {
       {"names each loop schedule by its table row", test_loop_table, NULL, NULL, NULL},
@@ -219,6 +231,7 @@ int main(void) {
       {"reads fields in any order", test_field_order, NULL, NULL, NULL},
       {"names what is wrong with a text and leaves the output alone", test_bad_texts, NULL, NULL,
        NULL},
+      {"is deterministic unless clusters add in L2", test_deterministic, NULL, NULL, NULL},
       {"changes its key with every field", test_keys, NULL, NULL, NULL},
   };
   return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

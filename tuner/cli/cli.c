@@ -121,6 +121,7 @@ json_t *fpl_json_plan(const struct fpl_plan *p) {
                                     : fpl_json_schedule(&p->schedule));
   json_object_set_new(out, "kernel",
                       fpl_json_kernel(p->is_library ? &library : &p->kernel, p->problem.m));
+  json_object_set_new(out, "deterministic", json_boolean(fpl_plan_is_deterministic(p)));
   json_object_set_new(out, "environment", fpl_json_environment(&p->environment));
   return out;
 }

@@ -35,6 +35,8 @@ static void print_hit(const struct fpl_plan *plan) {
     printf("kernel      grid %lld, cluster %d, block %d, %lld bytes of shared memory\n",
            (long long)fpl_kernel_grid(&plan->kernel, plan->problem.m), plan->kernel.cluster,
            plan->kernel.block_threads, (long long)plan->kernel.smem_bytes);
+  printf("bits        %s\n",
+         fpl_plan_is_deterministic(plan) ? "the same every time" : "may differ from run to run");
   printf("why         %s\n", plan->reason);
 }
 
@@ -60,10 +62,15 @@ static int answer_miss(const struct fpl_problem *p, const struct fpl_device *d, 
 }
 
 static int answer(const struct fpl_problem *p, const struct fpl_device *d, bool is_found,
-                  struct fpl_plan *plan, bool is_json) {
+                  struct fpl_plan *plan, bool is_deterministic, bool is_json) {
   struct fpl_verdict verdict = {FPL_RULE_NONE, ""};
   if (!is_found)
-    return answer_miss(p, d, "nothing is stored: 'fuseplan tune' makes one", is_json);
+    return answer_miss(
+        p, d,
+        is_deterministic
+            ? "nothing deterministic is stored: 'fuseplan tune --deterministic' makes one"
+            : "nothing is stored: 'fuseplan tune' makes one",
+        is_json);
   if (!is_still_legal(p, d, plan, &verdict)) {
     char why[256];
     snprintf(why, sizeof why, "the stored one is refused by rule %s (%s)",
@@ -83,8 +90,9 @@ static int answer(const struct fpl_problem *p, const struct fpl_device *d, bool 
 }
 
 static enum fpl_status find(const struct fpl_problem_opts *problem_opts, const char *device,
-                            const char *db_path, struct fpl_problem *p, struct fpl_device *d,
-                            struct fpl_plan *plan, bool *out_found, struct fpl_err *err) {
+                            const char *db_path, bool is_deterministic, struct fpl_problem *p,
+                            struct fpl_device *d, struct fpl_plan *plan, bool *out_found,
+                            struct fpl_err *err) {
   struct fpl_arena arena = {0};
   struct fpl_paths paths;
   struct fpl_db *db = NULL;
@@ -99,28 +107,34 @@ static enum fpl_status find(const struct fpl_problem_opts *problem_opts, const c
   if (status == FPL_OK)
     status = fpl_cli_open_existing(db_path, &db, err);
   if (status == FPL_OK)
-    status = fpl_db_find_plan(db, p, d, false, plan, out_found, err);
+    status = is_deterministic
+                 ? fpl_db_find_deterministic_plan(db, p, d, false, plan, out_found, err)
+                 : fpl_db_find_plan(db, p, d, false, plan, out_found, err);
   fpl_db_close(db);
   fpl_arena_free(&arena);
   return status;
 }
 
+enum { OWN_OPTIONS = 4 };
+
 int fpl_cmd_lookup(int argc, char **argv) {
   struct fpl_problem_opts problem_opts;
-  struct fpl_option options[FPL_PROBLEM_OPTIONS + 3];
+  struct fpl_option options[FPL_PROBLEM_OPTIONS + OWN_OPTIONS];
   const char *device = "auto", *db_path = NULL;
-  bool is_json = false;
+  bool is_json = false, is_deterministic = false;
   fpl_problem_opts_init(&problem_opts, options);
   const struct fpl_option own[] = {
       {"--device", FPL_OPTION_TEXT, &device, "NAME", "profile, or auto: this machine's GPU", 0, 0,
        NULL},
       {"--db", FPL_OPTION_TEXT, &db_path, "FILE", "database (default: $FUSEPLAN_DB)", 0, 0, NULL},
+      {"--deterministic", FPL_OPTION_FLAG, &is_deterministic, NULL,
+       "a plan that gives the same bits every time", 0, 0, NULL},
       {"--json", FPL_OPTION_FLAG, &is_json, NULL, "one JSON object", 0, 0, NULL}};
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < OWN_OPTIONS; i++)
     options[FPL_PROBLEM_OPTIONS + i] = own[i];
   int n_arguments = 0, exit_code = 0;
-  if (!fpl_cli_begin(&command, options, FPL_PROBLEM_OPTIONS + 3, argc, argv, NULL, &n_arguments,
-                     &exit_code))
+  if (!fpl_cli_begin(&command, options, FPL_PROBLEM_OPTIONS + OWN_OPTIONS, argc, argv, NULL,
+                     &n_arguments, &exit_code))
     return exit_code;
   struct fpl_err err = {0};
   struct fpl_problem p;
@@ -128,9 +142,9 @@ int fpl_cmd_lookup(int argc, char **argv) {
   struct fpl_plan plan = {0};
   bool is_found = false;
   const enum fpl_status status =
-      find(&problem_opts, device, db_path, &p, &d, &plan, &is_found, &err);
-  exit_code =
-      status == FPL_OK ? answer(&p, &d, is_found, &plan, is_json) : fpl_cli_fail(&command, &err);
+      find(&problem_opts, device, db_path, is_deterministic, &p, &d, &plan, &is_found, &err);
+  exit_code = status == FPL_OK ? answer(&p, &d, is_found, &plan, is_deterministic, is_json)
+                               : fpl_cli_fail(&command, &err);
   fpl_plan_free(&plan);
   return exit_code;
 }

@@ -37,7 +37,7 @@ struct session {
   const char *file, *db_path, *only, *device_name, *budget_text;
   int measure;
   int64_t top_k, seed, jobs, samples, again;
-  bool is_resume, is_json, is_quiet, is_kernels_only;
+  bool is_resume, is_json, is_quiet, is_kernels_only, is_deterministic;
 
   struct fpl_arena arena;
   struct fpl_paths paths;
@@ -185,8 +185,9 @@ static enum fpl_status open_database(struct session *s, struct fpl_err *err) {
   char arguments[512];
   if (s->again > 0)
     return fpl_cli_open_existing(s->db_path, &s->db, err);
-  snprintf(arguments, sizeof arguments, "tune %s --device %s --measure %s --top-k %lld", s->file,
-           s->device.name, measure_names[s->measure], (long long)s->top_k);
+  snprintf(arguments, sizeof arguments, "tune %s --device %s --measure %s --top-k %lld%s", s->file,
+           s->device.name, measure_names[s->measure], (long long)s->top_k,
+           s->is_deterministic ? " --deterministic" : "");
   enum fpl_status status = fpl_paths_make_parent(&s->arena, s->db_path, err);
   if (status == FPL_OK)
     status = fpl_db_open(s->db_path, FPL_DB_CREATE, &s->db, err);
@@ -348,6 +349,19 @@ static enum fpl_status find_again(struct session *s, const struct fpl_problem *p
   return status;
 }
 
+/* For --resume: is there a plan of this provenance or a better one, deterministic where wanted? */
+static enum fpl_status find_known(struct session *s, const struct fpl_problem *p,
+                                  enum fpl_provenance provenance, bool *out, struct fpl_err *err) {
+  if (!s->is_deterministic)
+    return fpl_db_has_plan(s->db, p, &s->device, provenance, out, err);
+  struct fpl_plan plan;
+  const enum fpl_status status =
+      fpl_db_find_deterministic_plan(s->db, p, &s->device, false, &plan, out, err);
+  *out = *out && plan.provenance <= provenance;
+  fpl_plan_free(&plan);
+  return status;
+}
+
 static enum fpl_status tune_one(struct session *s, const struct fpl_workload *w,
                                 struct fpl_err *err) {
   bool is_known = false;
@@ -355,7 +369,7 @@ static enum fpl_status tune_one(struct session *s, const struct fpl_workload *w,
       s->measure != MEASURE_MODEL ? FPL_PROVENANCE_MEASURED : FPL_PROVENANCE_PREDICTED;
   enum fpl_status status = FPL_OK;
   if (s->is_resume)
-    status = fpl_db_has_plan(s->db, &w->problem, &s->device, provenance, &is_known, err);
+    status = find_known(s, &w->problem, provenance, &is_known, err);
   if (status != FPL_OK || is_known) {
     s->n_skipped += is_known;
     return status;
@@ -453,6 +467,8 @@ int fpl_cmd_tune(int argc, char **argv) {
       {"--again", FPL_OPTION_I64, &s.again, "N",
        "measure the N best stored kernels and the library anew; store nothing", 1, AGAIN_MOST,
        NULL},
+      {"--deterministic", FPL_OPTION_FLAG, &s.is_deterministic, NULL,
+       "plans that give the same bits every time; the library's is none", 0, 0, NULL},
       {"--kernels-only", FPL_OPTION_FLAG, &s.is_kernels_only, NULL,
        "leave the library plan out, as for a profiler", 0, 0, NULL},
       {"--json", FPL_OPTION_FLAG, &s.is_json, NULL, "one JSON object", 0, 0, NULL},
@@ -470,6 +486,7 @@ int fpl_cmd_tune(int argc, char **argv) {
   s.tuner.device = &s.device;
   s.tuner.top_k = (int)s.top_k;
   s.tuner.is_kernels_only = s.is_kernels_only;
+  s.tuner.is_deterministic = s.is_deterministic;
   s.tuner.least_gain = 0.02;
   s.tuner.measure = (struct fpl_measure_options){
       .budget_us = 45e6, .least_samples = 20, .most_samples = s.samples};

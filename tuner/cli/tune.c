@@ -39,7 +39,8 @@ static int list_again(const struct fpl_tuner *tuner, const struct fpl_problem *p
     const struct fpl_schedule *const s = &tuner->again[i];
     struct fpl_tiling t;
     struct fpl_footprint f;
-    if (!fpl_legal(p, s, tuner->device, &t, &f, NULL))
+    if (!fpl_legal(p, s, tuner->device, &t, &f, NULL) ||
+        (tuner->is_deterministic && !fpl_schedule_is_deterministic(s)))
       continue;
     out[n++] = (struct fpl_ranked){.schedule = *s,
                                    .est_us = cost->est_us(cost->self, p, s, tuner->device, &t, &f)};
@@ -53,9 +54,11 @@ static enum fpl_status list_candidates(const struct fpl_tuner *tuner, const stru
   static struct fpl_ranked ranked[FPL_RANK_MOST];
   struct fpl_rank_counts counts = {0};
   const struct fpl_cost_port cost = fpl_cost_port();
-  const int n_ranked = tuner->is_again ? list_again(tuner, p, &cost, ranked)
-                                       : fpl_rank(p, tuner->device, &cost, tuner->top_k,
-                                                  &fpl_rank_defaults, ranked, &counts);
+  struct fpl_rank_options options = fpl_rank_defaults;
+  options.is_deterministic = tuner->is_deterministic;
+  const int n_ranked =
+      tuner->is_again ? list_again(tuner, p, &cost, ranked)
+                      : fpl_rank(p, tuner->device, &cost, tuner->top_k, &options, ranked, &counts);
   const bool has_library = tuner->has_measurer && !tuner->is_kernels_only;
   const int n_library = has_library ? 1 : 0;
   out->n_ranked = counts.n_costed;
@@ -174,6 +177,22 @@ static enum fpl_status plan_by_model(const struct fpl_tuner *tuner, const struct
   return FPL_OK;
 }
 
+/* Index of the winner, or -1. The library plan is timed for comparison, but is not deterministic. */
+static int decide(const struct fpl_tuner *tuner, const struct fpl_tuned *tuned,
+                  char reason[FPL_DECIDE_REASON]) {
+  const bool is_held_back = tuner->is_deterministic && tuned->results[0].is_library;
+  const int first = is_held_back ? 1 : 0;
+  const int winner =
+      fpl_decide(tuned->results + first, tuned->n_results - first, tuner->least_gain, reason);
+  if (winner >= 0 && is_held_back)
+    snprintf(reason, FPL_DECIDE_REASON,
+             "deterministic: the fastest such kernel at %.3f us cold; the library plan, which is "
+             "not, at %.3f us",
+             tuned->results[winner + first].stats[FPL_COLD].median_us,
+             tuned->results[0].stats[FPL_COLD].median_us);
+  return winner < 0 ? -1 : winner + first;
+}
+
 static enum fpl_status plan_by_measurement(const struct fpl_tuner *tuner,
                                            const struct fpl_problem *p, struct fpl_tuned *out,
                                            struct fpl_err *err) {
@@ -183,11 +202,12 @@ static enum fpl_status plan_by_measurement(const struct fpl_tuner *tuner,
   if (status != FPL_OK)
     return status;
   char reason[FPL_DECIDE_REASON];
-  const int winner = fpl_decide(out->results, out->n_results, tuner->least_gain, reason);
+  const int winner = decide(tuner, out, reason);
   if (winner >= 0)
     make_plan(tuner, p, winner, reason, out);
   else
-    snprintf(out->reason, sizeof out->reason, "no candidate was verified and measured");
+    snprintf(out->reason, sizeof out->reason, "no %scandidate was verified and measured",
+             tuner->is_deterministic ? "deterministic " : "");
   return FPL_OK;
 }
 

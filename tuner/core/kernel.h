@@ -6,6 +6,10 @@
  * Workspace: zero before the first launch; every launch leaves it ready for the next (chain_sm90:
  * zero; phases_sm90: C's tiles, and flags that count launches). Launches that share a workspace run
  * one after the other.
+ * Blocks of phases_sm90 wait for one another across the grid, so all must run at once: such a kernel
+ * is launched cooperatively (fpl_kernel_is_cooperative). The driver then refuses a grid that does not
+ * fit and starts it whole or not at all, so that kernels on several streams take turns where they do
+ * not fit together. Launched otherwise, two that each hold a part of the SMs wait forever.
  */
 #ifndef FPL_CORE_KERNEL_H
 #define FPL_CORE_KERNEL_H
@@ -56,6 +60,8 @@ struct fpl_kernel {
 
 /* Blocks of a launch for m rows: a multiple of the cluster. */
 int64_t fpl_kernel_grid(const struct fpl_kernel *k, int64_t m);
+/* Must its launches be cooperative (CU_LAUNCH_ATTRIBUTE_COOPERATIVE)? */
+bool fpl_kernel_is_cooperative(const struct fpl_kernel *k);
 int64_t fpl_kernel_workspace_bytes(const struct fpl_kernel *k, int64_t m);
 void fpl_kernel_free(struct fpl_kernel *k);
 

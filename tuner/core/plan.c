@@ -36,6 +36,10 @@ const char *fpl_environment_get(const struct fpl_environment *e, const char *nam
   return "";
 }
 
+bool fpl_plan_is_deterministic(const struct fpl_plan *p) {
+  return !p->is_library && fpl_schedule_is_deterministic(&p->schedule);
+}
+
 void fpl_plan_free(struct fpl_plan *p) {
   fpl_kernel_free(&p->kernel);
   *p = (struct fpl_plan){0};

@@ -83,5 +83,8 @@ struct fpl_plan {
   struct fpl_environment environment;
 };
 void fpl_plan_free(struct fpl_plan *p);
+/* Same inputs, same bits: a kernel of a deterministic schedule. Not so the library plan: nothing is
+ * promised of the algorithms it may choose. */
+bool fpl_plan_is_deterministic(const struct fpl_plan *p);
 
 #endif

@@ -173,6 +173,10 @@ enum fpl_status fpl_schedule_parse(const char *text, struct fpl_schedule *out,
   return FPL_OK;
 }
 
+bool fpl_schedule_is_deterministic(const struct fpl_schedule *s) {
+  return s->reduce == FPL_REDUCE_NONE || s->reduce == FPL_REDUCE_DSM;
+}
+
 void fpl_schedule_key(const struct fpl_schedule *s, char out[FPL_KEY_HEX]) {
   char text[FPL_SCHEDULE_TEXT];
   fpl_schedule_text(s, text);

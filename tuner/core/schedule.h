@@ -71,6 +71,9 @@ enum { FPL_SCHEDULE_TEXT = 320 };
 void fpl_schedule_text(const struct fpl_schedule *s, char out[FPL_SCHEDULE_TEXT]);
 /* The inverse, fields in any order; FPL_PARSE naming the field. */
 enum fpl_status fpl_schedule_parse(const char *text, struct fpl_schedule *out, struct fpl_err *err);
+/* Does it add in the same order every time? E's partial sums that clusters add in L2 come in the order
+ * of their arrival; every other sum has an order of its own. */
+bool fpl_schedule_is_deterministic(const struct fpl_schedule *s);
 void fpl_schedule_key(const struct fpl_schedule *s, char out[FPL_KEY_HEX]);
 
 #endif

@@ -140,7 +140,7 @@ static bool make_maps(const struct fpl_inputs *inputs, struct fpl_cuda_kernel *k
   return true;
 }
 
-enum { MOST_ATTRIBUTES = 2 };
+enum { MOST_ATTRIBUTES = 3 };
 
 static CUlaunchConfig launch_config(const struct fpl_cuda_kernel *kernel,
                                     CUlaunchAttribute attributes[MOST_ATTRIBUTES]) {
@@ -150,6 +150,10 @@ static CUlaunchConfig launch_config(const struct fpl_cuda_kernel *kernel,
     attributes[n].value.clusterDim.x = (unsigned)kernel->kernel.cluster;
     attributes[n].value.clusterDim.y = 1;
     attributes[n++].value.clusterDim.z = 1;
+  }
+  if (fpl_kernel_is_cooperative(&kernel->kernel)) {
+    attributes[n] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
+    attributes[n++].value.cooperative = 1;
   }
   if (kernel->is_early) {
     attributes[n] =

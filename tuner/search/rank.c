@@ -10,12 +10,13 @@
 
 enum { N_REDUCES = FPL_REDUCE_DSM_L2 + 1, N_FAMILIES = (FPL_EXCHANGE_RECOMPUTE + 1) * N_REDUCES };
 
-const struct fpl_rank_options fpl_rank_defaults = {1, 3};
+const struct fpl_rank_options fpl_rank_defaults = {.stages_variants = 1, .diversity = 3};
 
 struct ranking {
   const struct fpl_problem *p;
   const struct fpl_device *d;
   const struct fpl_cost_port *cost;
+  bool is_deterministic;
   struct fpl_rank_counts counts;
   struct fpl_best overall;
   struct fpl_best families[N_FAMILIES];
@@ -50,6 +51,8 @@ static void close_group(struct ranking *r) {
 static bool cost_one(void *context, const struct fpl_schedule *s, const struct fpl_tiling *t,
                      const struct fpl_footprint *f) {
   struct ranking *const r = context;
+  if (r->is_deterministic && !fpl_schedule_is_deterministic(s))
+    return true;
   const struct fpl_ranked candidate = {*s, r->cost->est_us(r->cost->self, r->p, s, r->d, t, f), 0};
   const int family = family_of(s);
   r->counts.n_costed++;
@@ -117,7 +120,7 @@ static int clamp(int value, int least, int most) {
 int fpl_rank(const struct fpl_problem *p, const struct fpl_device *d,
              const struct fpl_cost_port *cost, int k, const struct fpl_rank_options *options,
              struct fpl_ranked *out, struct fpl_rank_counts *counts) {
-  struct ranking r = {.p = p, .d = d, .cost = cost};
+  struct ranking r = {.p = p, .d = d, .cost = cost, .is_deterministic = options->is_deterministic};
   const int n_kept = clamp(k, 1, FPL_RANK_MOST);
   r.overall = (struct fpl_best){r.overall_items, 0, n_kept};
   r.group = (struct fpl_best){r.group_items, 0,

@@ -18,6 +18,7 @@ struct fpl_rank_options {
    * exchange and reduce. Those places are dealt in rounds, each family's best before any family's
    * second, families with the better best first. The other places go to the best of all. */
   int32_t diversity;
+  bool is_deterministic; /* deterministic schedules alone */
 };
 extern const struct fpl_rank_options fpl_rank_defaults; /* 1 variant, diversity 3 */
 
