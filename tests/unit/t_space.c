@@ -15,9 +15,8 @@
 #include <time.h>
 
 /* Active SMs by cluster size as in profiles/devices/h200.yaml. */
-static const struct fpl_device h200 = {.smem_bytes_per_block = 232448,
-                                       .max_cluster = 16,
-                                       .active_sms = {132, 132, 120, 120, 112}};
+static const struct fpl_device h200 = {
+    .smem_bytes_per_block = 232448, .max_cluster = 16, .active_sms = {132, 132, 120, 120, 112}};
 
 static struct fpl_problem make_problem(enum fpl_kind kind, int64_t m, int64_t n, int64_t k,
                                        int64_t l) {
