@@ -1,5 +1,5 @@
-/* Two phases: exchange l2 and hbm (MODEL.md section 1.4). C passes through global memory; all of
- * phase 1 ends before phase 2 begins. */
+/* Two phases: exchange l2 and hbm (MODEL.md section 1.4). C passes through global memory; here
+ * all of phase 1 ends before phase 2 begins. */
 #include "costmodel/interp_cluster.h"
 #include "costmodel/primitives.h"
 

@@ -42,8 +42,8 @@ static const double COLLECT_BYTES_PER_US = 41e3;
  * and then into the ring. */
 static const double TWICE_ROW_US = 1.83e-3;
 
-/* First C tile after the grid barrier: 2.1 us from C stored to the first product, less a barrier of
- * 0.9 us (H200, hand-written kernel with exchange l2). */
+/* Exchange l2: 2.1 us from C stored to the first product, less a barrier of 0.9 us (H200, hand-written
+ * kernel with a grid barrier; flags take as long in all, MODEL.md 3.6). */
 static const double RELOAD_C_US = 1.2;
 
 /* Data that SMs of both halves of the chip read lies in both halves of L2. */

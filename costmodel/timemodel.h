@@ -25,7 +25,7 @@ struct fpl_time_terms {
   double fill_us; /* first latency: nothing can be multiplied before */
   struct fpl_product_terms gemm0, gemm1;
   double exchange_us; /* finishing C, all-exchange, shuffle: GEMM1 waits for it */
-  double handover_us; /* two-phase: grid barrier (l2) or second kernel (hbm) */
+  double handover_us; /* two-phase: C through L2 (l2) or second kernel (hbm) */
   double reduce_us;   /* of E, over DSM and in L2 */
   double prefetch_us; /* of gemm1's ring: spent behind exchange or handover (not in the sum) */
   double total_us;
