@@ -159,10 +159,10 @@ static void asserts_the_hosts_numbers_on_the_device(void **state) {
   struct emitted e = emit(shared_problem, shared_schedule);
   /* Ring 2 x 24576, strip 2 x 16384, staging 128 x 136 floats, exchange 128 x 72 floats, one share
    * of half a staging, 1024 for barriers, 1024 for alignment. */
-  assert_has(&e, "static_assert(checked::smem_bytes == 225280,");
+  assert_has(&e, "static_assert(checked::smem_bytes == 182272,");
   assert_has(&e, "static_assert(checked::threads == 384,");
   /* 6 tiles of 128 x 136 floats, 12 counters. */
-  assert_has(&e, "static_assert(checked::workspace_bytes == 417920,");
+  assert_has(&e, "static_assert(checked::workspace_bytes == 393344,");
   fpl_text_free(&e.source);
   e = emit(lone_problem, lone_schedule);
   /* Ring 2 x 16384, strip 8192, 2048. */
@@ -199,19 +199,19 @@ static void describes_a_launch_of_clusters(void **state) {
   const struct fpl_kernel *const k = &e.kernel;
   assert_int_equal(k->cluster, 8);
   assert_int_equal(k->block_threads, 384);
-  assert_int_equal(k->smem_bytes, 225280);
+  assert_int_equal(k->smem_bytes, 182272);
   assert_int_equal(k->rows_per_unit, 128);
   assert_int_equal(k->units_per_row, 12);
   assert_int_equal(k->max_clusters, 16);
-  assert_int_equal(k->workspace_bytes_per_row_group, 417920);
+  assert_int_equal(k->workspace_bytes_per_row_group, 393344);
   assert_map(&k->maps[0], -1, 768, 128, 64, 1);
   assert_map(&k->maps[1], 3072, 768, 64, 64, 1);
   assert_map(&k->maps[2], 768, 3072, 128, 64, 1);
   assert_int_equal(fpl_kernel_grid(k, 1), 96);
   assert_int_equal(fpl_kernel_grid(k, 128), 96);
   assert_int_equal(fpl_kernel_grid(k, 129), 128); /* 24 units, 16 clusters fit */
-  assert_int_equal(fpl_kernel_workspace_bytes(k, 1), 417920);
-  assert_int_equal(fpl_kernel_workspace_bytes(k, 129), 835840);
+  assert_int_equal(fpl_kernel_workspace_bytes(k, 1), 393344);
+  assert_int_equal(fpl_kernel_workspace_bytes(k, 129), 786688);
   fpl_text_free(&e.source);
 }
 
@@ -224,12 +224,12 @@ static void describes_maps_of_several_slabs(void **state) {
   assert_int_equal(k->rows_per_unit, 128);
   assert_int_equal(k->units_per_row, 42); /* 7 steps of n, 6 of l */
   assert_int_equal(k->max_clusters, 33);
-  assert_int_equal(k->workspace_bytes_per_row_group, 172160);
+  assert_int_equal(k->workspace_bytes_per_row_group, 147584);
   assert_map(&k->maps[0], -1, 512, 64, 64, 2);
   assert_map(&k->maps[1], 2192, 512, 80, 64, 2); /* both branches */
   assert_map(&k->maps[2], 264, 1096, 48, 16, 1); /* a slab would cross the end of a row */
   assert_int_equal(fpl_kernel_grid(k, 7), 132);
-  assert_int_equal(fpl_kernel_workspace_bytes(k, 200), 344320);
+  assert_int_equal(fpl_kernel_workspace_bytes(k, 200), 295168);
   fpl_text_free(&e.source);
 }
 

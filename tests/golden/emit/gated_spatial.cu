@@ -22,10 +22,10 @@ struct plan {
 };
 
 using checked = skel::check_plan<plan>;
-static_assert(checked::smem_bytes == 127488,
+static_assert(checked::smem_bytes == 110592,
               "host and device disagree on shared memory");
 static_assert(checked::threads == 256, "host and device disagree on threads");
-static_assert(checked::workspace_bytes == 2344576,
+static_assert(checked::workspace_bytes == 2557568,
               "host and device disagree on the workspace");
 
 extern "C" __global__ void __launch_bounds__(256, 1)
