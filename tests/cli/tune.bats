@@ -27,9 +27,7 @@ paper=profiles/workloads/paper.yaml
 }
 
 @test "leaves a problem without a plan: exit 1, the rule is named" {
-  printf '%s\n' 'schema_version: 1' 'problems:' '  - {id: narrow, kind: conv_chain, batch: 1, ic: 8, h: 7, w: 7,' \
-    '     oc1: 64, oc2: 64, k1: 3, dtype: f16, act: relu}' >"$scratch/narrow.yaml"
-  expect 1 tune "$scratch/narrow.yaml" "${by_model[@]}"
+  expect 1 tune tests/cli/narrow.yaml "${by_model[@]}"
   [[ $output == *'no plan: skeleton_kind: no skeleton reads an image of 8 channels'* ]]
 }
 

@@ -33,9 +33,6 @@ check() { # CODE ARGUMENTS...
   --quiet || echo "Bail out! tune failed"
 echo '{"type":' >"$scratch/bad.jsonl"
 printf 'schema_version: 1\nproblems: [{id: a, m: x}]\n' >"$scratch/bad.yaml"
-# No skeleton reads an image of 8 channels.
-printf '%s\n' 'schema_version: 1' 'problems:' '  - {id: narrow, kind: conv_chain, batch: 1, ic: 8, h: 7, w: 7,' \
-  '     oc1: 64, oc2: 64, k1: 3, dtype: f16, act: relu}' >"$scratch/narrow.yaml"
 
 check 0 --help
 check 2 frobnicate
@@ -43,7 +40,7 @@ check 0 space "${problem[@]}" --count --json
 check 0 space "${problem[@]}" --paper --json
 check 2 space --kind gemm_chain
 check 0 tune profiles/workloads/paper.yaml --only G1 --device h200 --measure model --resume --json
-check 1 tune "$scratch/narrow.yaml" --device h200 --measure model
+check 1 tune tests/cli/narrow.yaml --device h200 --measure model
 check 2 tune "$scratch/bad.yaml" --device h200 --measure model
 check 0 lookup "${problem[@]}" --json
 check 0 lookup "${problem[@]}"

@@ -212,4 +212,18 @@ static inline struct fpl_text export_or_fail(struct fpl_db *db, bool with_cubins
   return text;
 }
 
+/* Field by field: the struct has padding. */
+static inline void assert_same_maps(const struct fpl_kernel *a, const struct fpl_kernel *b) {
+  for (int i = 0; i < FPL_KERNEL_MAPS; i++) {
+    const struct fpl_map_recipe *const x = &a->maps[i], *const y = &b->maps[i];
+    assert_int_equal(x->rows, y->rows);
+    assert_int_equal(x->cols, y->cols);
+    assert_int_equal(x->box_rows, y->box_rows);
+    assert_int_equal(x->box_cols, y->box_cols);
+    assert_int_equal(x->slabs, y->slabs);
+    assert_int_equal(x->parts, y->parts);
+    assert_int_equal(x->is_image, y->is_image);
+  }
+}
+
 #endif

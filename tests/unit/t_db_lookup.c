@@ -69,7 +69,7 @@ static void a_stored_plan_is_found_with_all_its_fields(void **state) {
   assert_string_equal(out.kernel.name, kernel.name);
   assert_string_equal(out.kernel.family, kernel.family);
   assert_string_equal(out.kernel.source_key, kernel.source_key);
-  assert_true(memcmp(out.kernel.maps, kernel.maps, sizeof kernel.maps) == 0);
+  assert_same_maps(&out.kernel, &kernel);
   assert_int_equal(fpl_kernel_grid(&out.kernel, 128), fpl_kernel_grid(&kernel, 128));
   assert_int_equal(fpl_kernel_workspace_bytes(&out.kernel, 128), 8192);
   assert_int_equal(out.kernel.block_threads, 384);
