@@ -44,10 +44,22 @@ check_cppcheck() {
     --suppress=ctunullpointer -I. -DFPL_VERSION='"lint"' tuner costmodel codegen db
 }
 # bats sets variables from afar and runs tests in subshells: SC2154, SC2030, SC2031.
+# A file that names its interpreter is run by its name.
+check_executable() {
+  local file found=0
+  while IFS= read -r -d '' file; do
+    if [ "$(head -c 2 "$file" | tr -d '\0')" = '#!' ] && [ ! -x "$file" ]; then
+      echo "$file: begins with #! but is not executable: chmod +x"
+      found=1
+    fi
+  done < <(find tests tools -type f -print0)
+  return "$found"
+}
 check_shell() {
   find tools tests .ci -type f \( -name '*.sh' -o -path tests/run -o -path .ci/run \) -print0 |
     xargs -0 shellcheck &&
-    find tests \( -name '*.bats' -o -name '*.bash' \) -print0 | xargs -0 -r shellcheck --shell=bats --exclude=SC2154,SC2030,SC2031
+    find tests \( -name '*.bats' -o -name '*.bash' \) -print0 | xargs -0 -r shellcheck --shell=bats --exclude=SC2154,SC2030,SC2031 &&
+    check_executable
 }
 check_layers() {
   tools/check-layers.sh && tools/check-layers.sh --self-test
