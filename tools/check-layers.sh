@@ -14,8 +14,10 @@ codegen       | tuner/core tuner/base
 codegen/skeletons |
 db            | tuner/core tuner/base
 tuner/search  | tuner/core tuner/base
-tuner/measure | tuner/core tuner/base
-tuner/cli     | tuner/core tuner/base costmodel codegen db tuner/search tuner/measure
+tuner/launch  | tuner/core tuner/base
+tuner/measure | tuner/launch tuner/core tuner/base
+tuner/lib     | tuner/launch tuner/core tuner/base db
+tuner/cli     | tuner/core tuner/base costmodel codegen db tuner/search tuner/launch tuner/measure
 '
 
 # external header | where it may be included: folders end with a slash
@@ -23,7 +25,7 @@ external='
 yaml.h     | tuner/base/yamlread.c
 sha2.h     | tuner/base/hash.c
 sqlite3.h  | db/
-cuda.h     | tuner/measure/
+cuda.h     | tuner/launch/ tuner/measure/
 cupti.h    | tuner/measure/sample_cupti.c
 cublasLt.h | tuner/measure/baseline_cublaslt.c
 nvrtc.h    | codegen/
