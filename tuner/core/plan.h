@@ -73,6 +73,8 @@ struct fpl_plan {
   bool is_library; /* the library pair won */
   struct fpl_schedule schedule;
   struct fpl_kernel kernel; /* cubin NULL unless asked for */
+  bool has_cubin;           /* one is stored */
+  int64_t m_low, m_high;    /* rows for which it is the best plan known; m alone where not probed */
   enum fpl_provenance provenance;
   double est_us;
   double measured_us, measured_hot_us; /* 0 when not measured */

@@ -200,3 +200,9 @@ double fpl_problem_min_bytes(const struct fpl_problem *p) {
   const double a = (double)fpl_problem_a_elements(p);
   return FPL_ELEMENT_BYTES * (a + (double)fpl_problem_branches(p) * k * n + n * l + m * l);
 }
+
+bool fpl_problem_is_same_family(const struct fpl_problem *a, const struct fpl_problem *b) {
+  return a->kind == b->kind && a->dtype == b->dtype && a->act == b->act && a->n == b->n &&
+         a->k == b->k && a->l == b->l && a->conv.k1 == b->conv.k1 &&
+         (a->conv.k1 <= 1 || (a->conv.h == b->conv.h && a->conv.w == b->conv.w));
+}
