@@ -12,9 +12,7 @@
 #ifndef FPL_DB_DB_H
 #define FPL_DB_DB_H
 
-#include "tuner/core/device.h"
-#include "tuner/core/plan.h"
-#include "tuner/core/problem.h"
+#include "tuner/core/answer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,18 +79,20 @@ enum fpl_status fpl_db_has_plan(struct fpl_db *db, const struct fpl_problem *pro
                                 bool *out, struct fpl_err *err);
 
 /* The answer for exactly this problem and device class (never the device's name): the most trusted
- * promoted plan, then the newest. Where `*out_found`, `out` is filled and the caller frees it with
- * fpl_plan_free; otherwise it is all zero. The cubin is loaded when asked for and stored. The plan
- * was legal when it was stored; whether it still is, fpl_legal tells. */
+ * promoted plan that is as wanted, then the newest. Where `*out_found`, `out` is filled and the
+ * caller frees it with fpl_plan_free; otherwise it is all zero. The cubin is loaded when asked for
+ * and stored. The plan was legal when it was stored; whether it still is, fpl_legal tells. */
+enum fpl_status fpl_db_find(struct fpl_db *db, const struct fpl_wanted *wanted, bool with_cubin,
+                            struct fpl_plan *out, bool *out_found, struct fpl_err *err);
+/* As above, of all plans. */
 enum fpl_status fpl_db_find_plan(struct fpl_db *db, const struct fpl_problem *problem,
                                  const struct fpl_device *device, bool with_cubin,
                                  struct fpl_plan *out, bool *out_found, struct fpl_err *err);
-
-/* As above, among deterministic plans alone (fpl_plan_is_deterministic). */
-enum fpl_status fpl_db_find_deterministic_plan(struct fpl_db *db, const struct fpl_problem *problem,
-                                               const struct fpl_device *device, bool with_cubin,
-                                               struct fpl_plan *out, bool *out_found,
-                                               struct fpl_err *err);
+/* Loads the stored cubin of a plan's kernel, where there is one. */
+enum fpl_status fpl_db_load_cubin(struct fpl_db *db, struct fpl_kernel *kernel,
+                                  struct fpl_err *err);
+/* For fpl_answer. The database must outlive it. */
+struct fpl_source fpl_db_source(struct fpl_db *db);
 
 /* The answers of the whole database by kind, dtype, act, n, k, l, m, device class. `visit` must not
  * keep the plan; a status other than FPL_OK ends the walk and is returned. During a walk the same
@@ -146,5 +146,34 @@ struct fpl_import_counts {
  * Errors: FPL_PARSE (malformed, or of a newer schema). */
 enum fpl_status fpl_db_import(struct fpl_db *db, const char *name, const char *text, size_t length,
                               struct fpl_import_counts *out, struct fpl_err *err);
+
+/* What lookups asked for in vain (no plan), or found a plan of another driver for (stale). */
+enum fpl_miss_cause { FPL_MISS_NO_PLAN, FPL_MISS_STALE };
+extern const char *const fpl_miss_names[]; /* miss stale */
+struct fpl_miss {
+  struct fpl_problem problem;
+  char device_name[32];
+  enum fpl_miss_cause cause; /* of the last time */
+  int64_t n;                 /* how often */
+  int64_t first_unix, last_unix;
+};
+enum fpl_status fpl_db_note_miss(struct fpl_db *db, const struct fpl_problem *problem,
+                                 const char *device_name, enum fpl_miss_cause cause,
+                                 int64_t now_unix, struct fpl_err *err);
+/* Most often asked first. `device_name` "": of every device. Rules of `visit` as above. */
+typedef enum fpl_status fpl_db_visit_miss(void *context, const struct fpl_miss *miss,
+                                          struct fpl_err *err);
+enum fpl_status fpl_db_each_miss(struct fpl_db *db, const char *device_name,
+                                 fpl_db_visit_miss *visit, void *context, struct fpl_err *err);
+enum fpl_status fpl_db_clear_misses(struct fpl_db *db, const char *device_name,
+                                    struct fpl_err *err);
+
+/* Makes anew what is derived from measurements: the regrets of plans for other shapes, and the
+ * intervals of m. Called after a run, an import and a merge.
+ * Interval: between two measured plans of a family whose m are at most FPL_NEAREST_MOST_M times
+ * apart, the end lies where the times of their schedules cross, each measured at both m in the plan's
+ * own comparison, their logarithms linear in ln m between. Where one was not measured at the other's
+ * m, the interval ends at the plan's own m. */
+enum fpl_status fpl_db_refresh(struct fpl_db *db, struct fpl_err *err);
 
 #endif

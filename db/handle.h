@@ -100,6 +100,16 @@ void fpl_environment_key(const struct fpl_environment *e, char out[FPL_KEY_HEX])
 void fpl_candidate_key(const char *run_key, const char *problem_key, const char *device_class_key,
                        int64_t attempt, const char *schedule, char out[FPL_KEY_HEX]);
 
+/* Fills the table anew, within a transaction. */
+enum fpl_status fpl_db_put_regrets(struct fpl_db *db, struct fpl_err *err);
+/* Binds the keys of both as parameters 1 and 2. */
+struct fpl_bind fpl_bind_keys(struct fpl_db *db, enum fpl_query query,
+                              const struct fpl_problem *problem, const struct fpl_device *device);
+/* A row of plan_records, in the order of that view. `problem` NULL: parsed from the row. */
+enum fpl_status fpl_db_read_plan(struct fpl_db *db, sqlite3_stmt *row,
+                                 const struct fpl_problem *problem, struct fpl_plan *out,
+                                 struct fpl_err *err);
+
 extern const char *const fpl_cache_state_names[]; /* cold hot */
 
 #endif

@@ -88,8 +88,7 @@ static enum fpl_status read_cubin(struct fpl_db *db, struct fpl_kernel *k, struc
   return status;
 }
 
-/* A row of plan_records, in the order of that view. `problem` NULL: parsed from the row. */
-static enum fpl_status read_plan(struct fpl_db *db, sqlite3_stmt *row,
+enum fpl_status fpl_db_read_plan(struct fpl_db *db, sqlite3_stmt *row,
                                  const struct fpl_problem *problem, struct fpl_plan *out,
                                  struct fpl_err *err) {
   struct fpl_read r = {.statement = row};
@@ -103,6 +102,9 @@ static enum fpl_status read_plan(struct fpl_db *db, sqlite3_stmt *row,
   out->is_library = fpl_read_i64(&r) != 0;
   read_schedule(&r, out->is_library, &out->schedule);
   read_kernel(&r, &out->kernel);
+  out->has_cubin = fpl_read_i64(&r) != 0;
+  out->m_low = fpl_read_i64(&r);
+  out->m_high = fpl_read_i64(&r);
   out->provenance = (enum fpl_provenance)fpl_read_name(&r, fpl_provenance_names);
   out->est_us = fpl_read_f64(&r);
   out->measured_us = fpl_read_f64(&r);
@@ -119,9 +121,8 @@ static enum fpl_status read_plan(struct fpl_db *db, sqlite3_stmt *row,
   return read_environment(db, environment_id, &out->environment, err);
 }
 
-static struct fpl_bind start_by_keys(struct fpl_db *db, enum fpl_query query,
-                                     const struct fpl_problem *problem,
-                                     const struct fpl_device *device) {
+struct fpl_bind fpl_bind_keys(struct fpl_db *db, enum fpl_query query,
+                              const struct fpl_problem *problem, const struct fpl_device *device) {
   char problem_key[FPL_KEY_HEX], device_class_key[FPL_KEY_HEX];
   fpl_problem_key(problem, problem_key);
   fpl_device_class_key(device, device_class_key);
@@ -137,7 +138,7 @@ enum fpl_status fpl_db_has_plan(struct fpl_db *db, const struct fpl_problem *pro
   *out = false;
   if (!db)
     return FPL_OK;
-  struct fpl_bind b = start_by_keys(db, FPL_QUERY_HAS_PLAN, problem, device);
+  struct fpl_bind b = fpl_bind_keys(db, FPL_QUERY_HAS_PLAN, problem, device);
   fpl_bind_text(&b, fpl_provenance_names[provenance]);
   int64_t has_one = 0;
   const enum fpl_status status = fpl_bind_answer(&b, 0, &has_one, err);
@@ -145,22 +146,24 @@ enum fpl_status fpl_db_has_plan(struct fpl_db *db, const struct fpl_problem *pro
   return status;
 }
 
-static enum fpl_status find_plan(struct fpl_db *db, enum fpl_query query,
-                                 const struct fpl_problem *problem, const struct fpl_device *device,
-                                 bool with_cubin, struct fpl_plan *out, bool *out_found,
-                                 struct fpl_err *err) {
+enum fpl_status fpl_db_find(struct fpl_db *db, const struct fpl_wanted *wanted, bool with_cubin,
+                            struct fpl_plan *out, bool *out_found, struct fpl_err *err) {
+  static const enum fpl_query queries[2][2] = {
+      {FPL_QUERY_FIND_PLAN, FPL_QUERY_FIND_PLAN_WITH_CUBIN},
+      {FPL_QUERY_FIND_DETERMINISTIC_PLAN, FPL_QUERY_FIND_DETERMINISTIC_PLAN_WITH_CUBIN}};
   memset(out, 0, sizeof *out);
   *out_found = false;
   if (!db)
     return FPL_OK;
-  struct fpl_bind b = start_by_keys(db, query, problem, device);
+  struct fpl_bind b = fpl_bind_keys(db, queries[wanted->is_deterministic][wanted->needs_kernel],
+                                    wanted->problem, wanted->device);
   bool has_row = false;
   enum fpl_status status = fpl_bind_step(&b, &has_row, err);
   if (status != FPL_OK || !has_row)
     return status;
   /* The open statement keeps the snapshot in which the parts are read. */
-  status = read_plan(db, b.statement, problem, out, err);
-  if (status == FPL_OK && with_cubin && out->kernel.sha[0])
+  status = fpl_db_read_plan(db, b.statement, wanted->problem, out, err);
+  if (status == FPL_OK && with_cubin && out->has_cubin)
     status = read_cubin(db, &out->kernel, err);
   fpl_bind_reset(&b);
   *out_found = status == FPL_OK;
@@ -172,15 +175,13 @@ static enum fpl_status find_plan(struct fpl_db *db, enum fpl_query query,
 enum fpl_status fpl_db_find_plan(struct fpl_db *db, const struct fpl_problem *problem,
                                  const struct fpl_device *device, bool with_cubin,
                                  struct fpl_plan *out, bool *out_found, struct fpl_err *err) {
-  return find_plan(db, FPL_QUERY_FIND_PLAN, problem, device, with_cubin, out, out_found, err);
+  const struct fpl_wanted wanted = {.problem = problem, .device = device};
+  return fpl_db_find(db, &wanted, with_cubin, out, out_found, err);
 }
 
-enum fpl_status fpl_db_find_deterministic_plan(struct fpl_db *db, const struct fpl_problem *problem,
-                                               const struct fpl_device *device, bool with_cubin,
-                                               struct fpl_plan *out, bool *out_found,
-                                               struct fpl_err *err) {
-  return find_plan(db, FPL_QUERY_FIND_DETERMINISTIC_PLAN, problem, device, with_cubin, out,
-                   out_found, err);
+enum fpl_status fpl_db_load_cubin(struct fpl_db *db, struct fpl_kernel *kernel,
+                                  struct fpl_err *err) {
+  return db && kernel->sha[0] ? read_cubin(db, kernel, err) : FPL_OK;
 }
 
 enum fpl_status fpl_db_each_plan(struct fpl_db *db, fpl_db_visit_plan *visit, void *context,
@@ -192,7 +193,7 @@ enum fpl_status fpl_db_each_plan(struct fpl_db *db, fpl_db_visit_plan *visit, vo
   enum fpl_status status = FPL_OK;
   while (status == FPL_OK && (status = fpl_bind_step(&b, &has_row, err)) == FPL_OK && has_row) {
     struct fpl_plan plan = {0};
-    status = read_plan(db, b.statement, NULL, &plan, err);
+    status = fpl_db_read_plan(db, b.statement, NULL, &plan, err);
     if (status == FPL_OK)
       status = visit(context, &plan, err);
     fpl_plan_free(&plan);

@@ -6,7 +6,7 @@ setup() {
   cd "$BATS_TEST_DIRNAME/../.." || return 1
   fuseplan=$(realpath "${BUILD:-build}")/fuseplan
   scratch=$BATS_TEST_TMPDIR
-  export FUSEPLAN_DB=$scratch/plans.db FUSEPLAN_PROFILES=$PWD/profiles
+  export FUSEPLAN_DB=$scratch/plans.db FUSEPLAN_SYSTEM_DB="" FUSEPLAN_PROFILES=$PWD/profiles
   # Compiled kernels are shared by the tests of a file: the cache is meant for it.
   export FUSEPLAN_CACHE=$BATS_FILE_TMPDIR/cache
   export G1=(--kind gemm_chain --m 128 --n 512 --k 32 --l 256 --dtype f16 --act relu --device h200)

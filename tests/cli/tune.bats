@@ -66,7 +66,7 @@ reduces() {
   expect 0 lookup "${G1[@]}" --json
   jq -e '.deterministic == false' <<<"$output"
   expect 1 lookup "${G1[@]}" --deterministic --json
-  jq -e '.tier == "miss" and (.reason | test("deterministic"))' <<<"$output"
+  jq -e '.tier == "library" and (.reason | test("deterministic"))' <<<"$output"
   expect 0 tune $paper --only G1 "${by_model[@]}" --deterministic --resume --json
   jq -e '.planned == 1' <<<"$output"
   expect 0 lookup "${G1[@]}" --deterministic

@@ -232,7 +232,7 @@ static void a_newer_schema_is_refused_with_both_versions(void **state) {
   fpl_db_close(open_or_fail(s->path, FPL_DB_CREATE));
   make_foreign(s->path, "PRAGMA user_version = 99");
   refuses(s->path, FPL_DB_READ, FPL_DB_SCHEMA, "schema 99");
-  refuses(s->path, FPL_DB_CREATE, FPL_DB_SCHEMA, "knows schema 2");
+  refuses(s->path, FPL_DB_CREATE, FPL_DB_SCHEMA, "knows schema 3");
 }
 
 /* A database of schema 1 at `path` with the rows of `from`, a file of the newest schema. */

@@ -187,7 +187,7 @@ static void lines_are_sorted_and_compact(void **state) {
   (void)state;
   struct fpl_db *const db = filled(128);
   struct fpl_text text = export_or_fail(db, false);
-  static const char header[] = "{\"format\":\"fuseplan\",\"schema\":2,\"type\":\"header\"}\n"
+  static const char header[] = "{\"format\":\"fuseplan\",\"schema\":3,\"type\":\"header\"}\n"
                                "{\"capability_major\":9,\"capability_minor\":0,\"class\":\"";
   assert_true(strncmp(text.text, header, sizeof header - 1) == 0);
   assert_non_null(strstr(text.text, ",\"samples\":[10,10.1,10.2],\"type\":\"measurement\"}\n"));
@@ -213,10 +213,10 @@ static const struct {
 } malformed[] = {
     {"{\"format\"", "[{\"format\"", "plans.jsonl:1: not a JSON object"},
     {"\"fuseplan\"", "\"other\"", "plans.jsonl:1: not the header"},
-    {"\"schema\":2", "\"schema\":99", "plans.jsonl:1: schema 99 is newer"},
-    {"\"schema\":2", "\"schema\":0", "plans.jsonl:1: schema 0"},
+    {"\"schema\":3", "\"schema\":99", "plans.jsonl:1: schema 99 is newer"},
+    {"\"schema\":3", "\"schema\":0", "plans.jsonl:1: schema 0"},
     {"\"type\":\"header\"", "\"type\":\"plan\"", "plans.jsonl:1: the first line is not a header"},
-    {"{\"format\":\"fuseplan\",\"schema\":2,\"type\":\"header\"}\n", "", "not a header"},
+    {"{\"format\":\"fuseplan\",\"schema\":3,\"type\":\"header\"}\n", "", "not a header"},
     {"\"type\":\"device_class\"", "\"type\":\"gpu\"", "plans.jsonl:2: type 'gpu' is unknown"},
     {"\"sms\":132", "\"sms\":132,\"sms\":132", "plans.jsonl:2: not a JSON object"},
     {"\"sms\":132", "\"sms\":132,\"smss\":1", "plans.jsonl:2: a device_class has no 'smss'"},
@@ -296,7 +296,7 @@ static void a_text_of_schema_1_is_completed(void **state) {
                                 NULL, NULL, NULL),
                    SQLITE_OK);
   struct fpl_text text = export_or_fail(a, true);
-  replace(&text, "\"schema\":2", "\"schema\":1");
+  replace(&text, "\"schema\":3", "\"schema\":1");
   for (size_t i = 0; i < sizeof added / sizeof *added; i++)
     replace(&text, added[i], "");
   assert_null(strstr(text.text, "_parts"));

@@ -51,7 +51,8 @@ static int64_t integer(const json_t *object, const char *key) {
 }
 
 enum fpl_status fpl_auto_device(struct fpl_arena *arena, const struct fpl_paths *paths,
-                                struct fpl_device *out, struct fpl_err *err) {
+                                struct fpl_device *out, struct fpl_environment *environment,
+                                struct fpl_err *err) {
   json_t *probe = NULL;
   enum fpl_status status = fpl_probe_ask(paths, &probe, err);
   if (status != FPL_OK)
@@ -73,6 +74,9 @@ enum fpl_status fpl_auto_device(struct fpl_arena *arena, const struct fpl_paths 
                         json_string_value(json_object_get(gpu, "name")), (long long)m.sms,
                         paths->profiles);
     *out = m.best;
+    const char *const driver = json_string_value(json_object_get(probe, "driver"));
+    if (environment && driver)
+      fpl_environment_set(environment, "driver", driver);
   }
   json_decref(probe);
   return status;

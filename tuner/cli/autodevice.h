@@ -3,6 +3,7 @@
 #define FPL_CLI_AUTODEVICE_H
 
 #include "tuner/cli/paths.h"
+#include "tuner/core/plan.h"
 
 #include <jansson.h>
 
@@ -10,8 +11,9 @@
 enum fpl_status fpl_probe_ask(const struct fpl_paths *paths, json_t **out, struct fpl_err *err);
 
 /* The profile whose capability, SM count and shared memory are this GPU's and whose memory is
- * nearest to its, never more than a tenth apart. Errors: FPL_DEVICE: no GPU, or no profile. */
+ * nearest to its, never more than a tenth apart. `environment` (NULL allowed) gets the driver. Errors: FPL_DEVICE: no GPU, or no profile. */
 enum fpl_status fpl_auto_device(struct fpl_arena *arena, const struct fpl_paths *paths,
-                                struct fpl_device *out, struct fpl_err *err);
+                                struct fpl_device *out, struct fpl_environment *environment,
+                                struct fpl_err *err);
 
 #endif

@@ -86,7 +86,7 @@ static void check_device(struct findings *all, struct fpl_arena *arena,
       "wait for them, or choose another card by CUDA_VISIBLE_DEVICES: their work spoils times");
   struct fpl_device d;
   struct fpl_err err = {0};
-  const bool is_known = fpl_auto_device(arena, paths, &d, &err) == FPL_OK;
+  const bool is_known = fpl_auto_device(arena, paths, &d, NULL, &err) == FPL_OK;
   add(all, "profile", is_known, is_known ? d.name : err.text,
       "write a profile for this card: profiles/README.md");
 }

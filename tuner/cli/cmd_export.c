@@ -101,6 +101,8 @@ int fpl_cmd_import(int argc, char **argv) {
     status = fpl_db_open(db_path, FPL_DB_CREATE, &db, &err);
   if (status == FPL_OK)
     status = fpl_db_import(db, file, text, length, &counts, &err);
+  if (status == FPL_OK)
+    status = fpl_db_refresh(db, &err);
   fpl_db_close(db);
   fpl_arena_free(&arena);
   if (status != FPL_OK) {

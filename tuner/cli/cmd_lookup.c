@@ -1,150 +1,192 @@
-/* fuseplan lookup: the stored plan for exactly this problem on this device. Needs no GPU. */
-#include "db/db.h"
-#include "tuner/cli/autodevice.h"
-#include "tuner/cli/cli.h"
-#include "tuner/core/legal.h"
+/* fuseplan lookup: the plan for a shape, and how far it can be trusted. Needs no GPU. */
+#include "costmodel/timemodel.h"
+#include "tuner/cli/ask.h"
+#include "tuner/cli/misses.h"
+#include "tuner/search/rank.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static const struct fpl_command command = {
     .verb = "lookup",
     .arguments = "",
-    .summary = "Prints the stored plan for a shape. Exit 0: hit; 1: nothing stored; 2: usage.",
+    .summary =
+        "Prints the plan for a shape and how it was come by: exact, envelope (another m of the "
+        "family),\nnearest shape, model (with --model), library. Exit 0: a plan; 1: nothing "
+        "stored answers; 2: usage.",
     .example = "fuseplan lookup --kind gemm_chain --m 128 --n 3072 --k 768 --l 768 --dtype f16 "
                "--act relu --device h200 --db /tmp/plans.db --json"};
 
-static void print_hit(const struct fpl_plan *plan) {
-  char text[FPL_SCHEDULE_TEXT];
-  printf("tier        exact\nprovenance  %s\nwinner      %s\n",
-         fpl_provenance_names[plan->provenance],
-         plan->is_library       ? "library"
+struct lookup {
+  struct fpl_ask ask;
+  bool is_hit_required, may_model, is_unlogged;
+};
+
+enum { SECONDS_PER_DAY = 86400 };
+
+static double age_days(const struct fpl_answer *answer) {
+  const double days = (double)(time(NULL) - (time_t)answer->plan.created_unix) / SECONDS_PER_DAY;
+  return answer->is_stored && days > 0 ? days : 0;
+}
+
+static const char *winner(const struct fpl_plan *plan) {
+  return plan->is_library       ? "library"
          : plan->kernel.name[0] ? plan->kernel.name
-                                : "a kernel, not compiled");
+                                : "a kernel, not compiled";
+}
+
+static void print_times(const struct fpl_plan *plan) {
   printf("estimated   %.2f us\n", plan->est_us);
   if (plan->measured_us > 0)
     printf("measured    %.2f us cold, %.2f us hot\nlibrary     %.2f us cold, %.2f us hot\n"
            "speedup     %.2f\n",
            plan->measured_us, plan->measured_hot_us, plan->library_us, plan->library_hot_us,
            plan->library_us / plan->measured_us);
+}
+
+static void print_trust(const struct lookup *lookup) {
+  const struct fpl_answer *const answer = &lookup->ask.answer;
+  const struct fpl_plan *const plan = &answer->plan;
+  if (answer->is_stored)
+    printf("age         %.0f days, from %s\n", age_days(answer),
+           lookup->ask.layer_paths[answer->layer]);
+  printf("environment %s%s\n", fpl_match_names[answer->match],
+         answer->match == FPL_MATCH_DRIVER ? ": stale until measured again with this driver" : "");
+  if (answer->regret.n > 0)
+    printf("regret      %.1f %% expected, %.1f to %.1f %% in 9 of 10 cases (of %lld)\n",
+           100 * answer->regret.expected, 100 * answer->regret.low, 100 * answer->regret.high,
+           (long long)answer->regret.n);
+  if (plan->n_candidates > 0)
+    printf("evidence    %lld candidates, %lld verified and measured\n",
+           (long long)plan->n_candidates, (long long)plan->n_ok);
+}
+
+static void print_answer(const struct lookup *lookup) {
+  const struct fpl_answer *const answer = &lookup->ask.answer;
+  const struct fpl_plan *const plan = &answer->plan;
+  printf("tier        %s\nfound       %s\n", fpl_tier_names[answer->tier], answer->reason);
+  printf("provenance  %s\nwinner      %s\n", fpl_provenance_names[plan->provenance], winner(plan));
+  print_times(plan);
   if (!plan->is_library) {
+    char text[FPL_SCHEDULE_TEXT];
     fpl_schedule_text(&plan->schedule, text);
     printf("schedule    %s\n", text);
   }
-  if (plan->kernel.cluster > 0)
+  if (answer->has_kernel)
     printf("kernel      grid %lld, cluster %d, block %d, %lld bytes of shared memory\n",
-           (long long)fpl_kernel_grid(&plan->kernel, plan->problem.m), plan->kernel.cluster,
+           (long long)fpl_kernel_grid(&plan->kernel, lookup->ask.problem.m), plan->kernel.cluster,
            plan->kernel.block_threads, (long long)plan->kernel.smem_bytes);
   printf("bits        %s\n",
          fpl_plan_is_deterministic(plan) ? "the same every time" : "may differ from run to run");
-  printf("why         %s\n", plan->reason);
+  print_trust(lookup);
+  if (plan->reason[0])
+    printf("why         %s\n", plan->reason);
 }
 
-/* A stored schedule that a rule refuses by now (the device's profile or the rules have changed) is
- * not an answer. */
-static bool is_still_legal(const struct fpl_problem *p, const struct fpl_device *d,
-                           const struct fpl_plan *plan, struct fpl_verdict *why) {
-  struct fpl_tiling t;
-  struct fpl_footprint f;
-  return plan->is_library || fpl_legal(p, &plan->schedule, d, &t, &f, why);
+static json_t *regret_json(const struct fpl_regret *regret) {
+  return regret->n > 0 ? json_pack("{s:f, s:f, s:f, s:I}", "expected", regret->expected, "low",
+                                   regret->low, "high", regret->high, "n", (json_int_t)regret->n)
+                       : json_null();
 }
 
-static int answer_miss(const struct fpl_problem *p, const struct fpl_device *d, const char *why,
-                       bool is_json) {
+static void print_json(const struct lookup *lookup) {
+  const struct fpl_answer *const answer = &lookup->ask.answer;
   char text[FPL_PROBLEM_TEXT];
-  fpl_problem_text(p, text);
-  if (is_json)
-    fpl_cli_print_json(json_pack("{s:s, s:s, s:s, s:s}", "tier", "miss", "problem", text, "device",
-                                 d->name, "reason", why));
-  else
-    fprintf(stderr, "fuseplan: no plan for '%s' on %s: %s\n", text, d->name, why);
-  return FPL_EXIT_NEGATIVE;
-}
-
-static int answer(const struct fpl_problem *p, const struct fpl_device *d, bool is_found,
-                  struct fpl_plan *plan, bool is_deterministic, bool is_json) {
-  struct fpl_verdict verdict = {FPL_RULE_NONE, ""};
-  if (!is_found)
-    return answer_miss(
-        p, d,
-        is_deterministic
-            ? "nothing deterministic is stored: 'fuseplan tune --deterministic' makes one"
-            : "nothing is stored: 'fuseplan tune' makes one",
-        is_json);
-  if (!is_still_legal(p, d, plan, &verdict)) {
-    char why[256];
-    snprintf(why, sizeof why, "the stored one is refused by rule %s (%s)",
-             fpl_rule_names[verdict.rule], verdict.why);
-    return answer_miss(p, d, why, is_json);
-  }
-  if (is_json) {
-    json_t *const out = json_pack("{s:s}", "tier", "exact");
-    json_t *const rest = fpl_json_plan(plan);
-    json_object_update(out, rest);
-    json_decref(rest);
-    fpl_cli_print_json(out);
+  fpl_problem_text(&lookup->ask.problem, text);
+  json_t *const out = json_pack(
+      "{s:s, s:s, s:b, s:s, s:s, s:f, s:b, s:f, s:o}", "tier", fpl_tier_names[answer->tier],
+      "tier_reason", answer->reason, "stored", answer->is_stored, "match",
+      fpl_match_names[answer->match], "asked", text, "age_days", age_days(answer), "runnable",
+      answer->has_kernel, "distance", answer->distance, "regret", regret_json(&answer->regret));
+  json_object_set_new(out, "database",
+                      answer->is_stored ? json_string(lookup->ask.layer_paths[answer->layer])
+                                        : json_null());
+  if (answer->is_stored || answer->tier == FPL_TIER_MODEL) {
+    json_t *const plan = fpl_json_plan(&answer->plan);
+    json_object_update(out, plan);
+    json_decref(plan);
+    json_object_set_new(out, "m_low", json_integer(answer->plan.m_low));
+    json_object_set_new(out, "m_high", json_integer(answer->plan.m_high));
   } else {
-    print_hit(plan);
+    json_object_set_new(out, "problem", json_string(text));
+    json_object_set_new(out, "device", json_string(lookup->ask.device.name));
+    json_object_set_new(out, "winner", json_string("library"));
+    json_object_set_new(out, "reason", json_string(answer->reason));
   }
-  return FPL_EXIT_OK;
+  fpl_cli_print_json(out);
 }
 
-static enum fpl_status find(const struct fpl_problem_opts *problem_opts, const char *device,
-                            const char *db_path, bool is_deterministic, struct fpl_problem *p,
-                            struct fpl_device *d, struct fpl_plan *plan, bool *out_found,
-                            struct fpl_err *err) {
-  struct fpl_arena arena = {0};
-  struct fpl_paths paths;
-  struct fpl_db *db = NULL;
-  enum fpl_status status = fpl_problem_opts_make(problem_opts, p, err);
-  if (status == FPL_OK)
-    status = fpl_paths_find(&arena, &paths, err);
-  if (status == FPL_OK)
-    status = strcmp(device, "auto") == 0 ? fpl_auto_device(&arena, &paths, d, err)
-                                         : fpl_paths_device(&arena, &paths, device, d, err);
-  if (status == FPL_OK)
-    status = fpl_cli_database(&paths, db_path, &db_path, err);
-  if (status == FPL_OK)
-    status = fpl_cli_open_existing(db_path, &db, err);
-  if (status == FPL_OK)
-    status = is_deterministic
-                 ? fpl_db_find_deterministic_plan(db, p, d, false, plan, out_found, err)
-                 : fpl_db_find_plan(db, p, d, false, plan, out_found, err);
-  fpl_db_close(db);
-  fpl_arena_free(&arena);
-  return status;
+/* The cost model's pick in place of an answer for want of a stored one. */
+static void pick_by_model(struct fpl_ask *ask) {
+  struct fpl_ranked best;
+  const struct fpl_cost_port cost = fpl_cost_port();
+  struct fpl_rank_options options = fpl_rank_defaults;
+  options.is_deterministic = ask->is_deterministic;
+  struct fpl_answer *const answer = &ask->answer;
+  if (fpl_rank(&ask->problem, &ask->device, &cost, 1, &options, &best, NULL) < 1)
+    return;
+  answer->tier = FPL_TIER_MODEL;
+  answer->plan.problem = ask->problem;
+  answer->plan.is_library = false;
+  answer->plan.schedule = best.schedule;
+  answer->plan.est_us = best.est_us;
+  answer->plan.provenance = FPL_PROVENANCE_PREDICTED;
+  answer->plan.m_low = answer->plan.m_high = ask->problem.m;
+  snprintf(answer->plan.device_name, sizeof answer->plan.device_name, "%s", ask->device.name);
+  snprintf(answer->plan.reason, sizeof answer->plan.reason,
+           "least time by the cost model; not compiled, verified or measured");
+  snprintf(answer->reason, sizeof answer->reason,
+           "nothing stored answers; the model ranks it first");
 }
 
-enum { OWN_OPTIONS = 4 };
+static void complain(const struct lookup *lookup) {
+  const struct fpl_ask *const ask = &lookup->ask;
+  char text[FPL_PROBLEM_TEXT], tune[FPL_ASK_COMMAND];
+  fpl_problem_text(&ask->problem, text);
+  fpl_ask_tune_command(ask, tune);
+  fprintf(stderr, "fuseplan: no plan for '%s' on %s (tier %s: %s): '%s' makes one\n", text,
+          ask->device.name, fpl_tier_names[ask->answer.tier], ask->answer.reason, tune);
+}
+
+static int answer(struct lookup *lookup) {
+  struct fpl_ask *const ask = &lookup->ask;
+  if (!ask->answer.is_stored && lookup->may_model && !ask->needs_kernel)
+    pick_by_model(ask);
+  if (!lookup->is_unlogged)
+    fpl_misses_note(ask);
+  const bool is_answered = ask->answer.is_stored || ask->answer.tier == FPL_TIER_MODEL;
+  const bool is_refused = lookup->is_hit_required && !fpl_tier_is_hit(ask->answer.tier);
+  if (ask->is_json)
+    print_json(lookup);
+  else if (is_answered && !is_refused)
+    print_answer(lookup);
+  if (is_refused || (!is_answered && !ask->is_json))
+    complain(lookup);
+  return is_answered && !is_refused ? FPL_EXIT_OK : FPL_EXIT_NEGATIVE;
+}
+
+enum { OWN_OPTIONS = 3 };
 
 int fpl_cmd_lookup(int argc, char **argv) {
-  struct fpl_problem_opts problem_opts;
-  struct fpl_option options[FPL_PROBLEM_OPTIONS + OWN_OPTIONS];
-  const char *device = "auto", *db_path = NULL;
-  bool is_json = false, is_deterministic = false;
-  fpl_problem_opts_init(&problem_opts, options);
+  struct lookup lookup = {.is_unlogged = false};
+  struct fpl_option options[FPL_ASK_OPTIONS + OWN_OPTIONS];
+  fpl_ask_init(&lookup.ask, options);
   const struct fpl_option own[] = {
-      {"--device", FPL_OPTION_TEXT, &device, "NAME", "profile, or auto: this machine's GPU", 0, 0,
-       NULL},
-      {"--db", FPL_OPTION_TEXT, &db_path, "FILE", "database (default: $FUSEPLAN_DB)", 0, 0, NULL},
-      {"--deterministic", FPL_OPTION_FLAG, &is_deterministic, NULL,
-       "a plan that gives the same bits every time", 0, 0, NULL},
-      {"--json", FPL_OPTION_FLAG, &is_json, NULL, "one JSON object", 0, 0, NULL}};
-  for (int i = 0; i < OWN_OPTIONS; i++)
-    options[FPL_PROBLEM_OPTIONS + i] = own[i];
+      {"--require-hit", FPL_OPTION_FLAG, &lookup.is_hit_required, NULL,
+       "exit 1, loudly, unless the tier is exact or envelope", 0, 0, NULL},
+      {"--model", FPL_OPTION_FLAG, &lookup.may_model, NULL,
+       "where nothing is stored, the cost model's pick", 0, 0, NULL},
+      {"--no-log", FPL_OPTION_FLAG, &lookup.is_unlogged, NULL,
+       "do not remember a miss for 'fuseplan list-misses'", 0, 0, NULL}};
+  memcpy(options + FPL_ASK_OPTIONS, own, sizeof own);
   int n_arguments = 0, exit_code = 0;
-  if (!fpl_cli_begin(&command, options, FPL_PROBLEM_OPTIONS + OWN_OPTIONS, argc, argv, NULL,
+  if (!fpl_cli_begin(&command, options, FPL_ASK_OPTIONS + OWN_OPTIONS, argc, argv, NULL,
                      &n_arguments, &exit_code))
     return exit_code;
   struct fpl_err err = {0};
-  struct fpl_problem p;
-  struct fpl_device d;
-  struct fpl_plan plan = {0};
-  bool is_found = false;
-  const enum fpl_status status =
-      find(&problem_opts, device, db_path, is_deterministic, &p, &d, &plan, &is_found, &err);
-  exit_code = status == FPL_OK ? answer(&p, &d, is_found, &plan, is_deterministic, is_json)
-                               : fpl_cli_fail(&command, &err);
-  fpl_plan_free(&plan);
+  const enum fpl_status status = fpl_ask_layers(&lookup.ask, FPL_TIER_NEAREST, NULL, &err);
+  exit_code = status == FPL_OK ? answer(&lookup) : fpl_cli_fail(&command, &err);
+  fpl_ask_free(&lookup.ask);
   return exit_code;
 }

@@ -7,6 +7,7 @@
 #include "tuner/base/sys.h"
 #include "tuner/cli/autodevice.h"
 #include "tuner/cli/cli.h"
+#include "tuner/cli/known.h"
 #include "tuner/cli/tune.h"
 #include "tuner/core/legal.h"
 #include "tuner/core/workload.h"
@@ -18,7 +19,7 @@
 
 static const struct fpl_command command = {
     .verb = "tune",
-    .arguments = "FILE.yaml",
+    .arguments = "[FILE.yaml]",
     .summary =
         "Tunes the problems of a workload: ranks by the cost model, compiles the top K, verifies "
         "every one,\nmeasures them against one another and the library, stores plans and "
@@ -26,7 +27,6 @@ static const struct fpl_command command = {
     .example =
         "fuseplan tune profiles/workloads/paper.yaml --only G4 --device h200 --measure model "
         "--db /tmp/plans.db",
-    .least_arguments = 1,
     .most_arguments = 1};
 
 enum { MEASURE_AUTO, MEASURE_CUPTI, MEASURE_GRAPH, MEASURE_MODEL };
@@ -34,6 +34,7 @@ static const char *const measure_names[] = {"auto", "cupti", "graph", "model", N
 enum { AGAIN_MOST = 16 };
 
 struct session {
+  struct fpl_problem_opts problem_opts; /* in place of a file */
   const char *file, *db_path, *only, *device_name, *budget_text;
   int measure;
   int64_t top_k, seed, jobs, samples, again;
@@ -87,14 +88,31 @@ static enum fpl_status check_only(const struct session *s, struct fpl_err *err) 
   return FPL_OK;
 }
 
+/* A workload, or the one problem that the options name. */
+static enum fpl_status read_problems(struct session *s, struct fpl_err *err) {
+  if (s->file && s->problem_opts.kind >= 0)
+    return fpl_fail(err, FPL_USAGE, "%s and --kind: give a workload or one shape", s->file);
+  if (s->file)
+    return fpl_workloads_read(&s->arena, s->file, &s->workloads, &s->n_workloads, &s->budget_us,
+                              err);
+  if (s->problem_opts.kind < 0)
+    return fpl_fail(err, FPL_USAGE, "name a workload FILE.yaml, or a shape with --kind, --m, ...");
+  s->file = "shape";
+  s->n_workloads = 1;
+  s->workloads = fpl_arena_alloc(&s->arena, sizeof *s->workloads);
+  if (!s->workloads)
+    return fpl_fail(err, FPL_NO_MEMORY, "out of memory");
+  *s->workloads = (struct fpl_workload){.id = "shape", .model = "", .calls = 1};
+  return fpl_problem_opts_make(&s->problem_opts, &s->workloads->problem, err);
+}
+
 static enum fpl_status read_inputs(struct session *s, struct fpl_err *err) {
   if (s->again > 0 && s->is_resume)
     return fpl_fail(err, FPL_USAGE, "--again measures what is stored, --resume what is not");
   enum fpl_status status = fpl_paths_find(&s->arena, &s->paths, err);
   if (status != FPL_OK)
     return status;
-  status =
-      fpl_workloads_read(&s->arena, s->file, &s->workloads, &s->n_workloads, &s->budget_us, err);
+  status = read_problems(s, err);
   if (status == FPL_IO)
     err->code = status = FPL_USAGE;
   if (status == FPL_OK && s->budget_text && !fpl_budget_parse(s->budget_text, &s->budget_us))
@@ -107,7 +125,7 @@ static enum fpl_status read_inputs(struct session *s, struct fpl_err *err) {
   if (status != FPL_OK)
     return status;
   if (strcmp(s->device_name, "auto") == 0)
-    return fpl_auto_device(&s->arena, &s->paths, &s->device, err);
+    return fpl_auto_device(&s->arena, &s->paths, &s->device, NULL, err);
   return fpl_paths_device(&s->arena, &s->paths, s->device_name, &s->device, err);
 }
 
@@ -117,7 +135,7 @@ static enum fpl_status choose_measure(struct session *s, struct fpl_err *err) {
     return FPL_OK;
   struct fpl_device here;
   struct fpl_err why = {0};
-  const enum fpl_status status = fpl_auto_device(&s->arena, &s->paths, &here, &why);
+  const enum fpl_status status = fpl_auto_device(&s->arena, &s->paths, &here, NULL, &why);
   char wanted[FPL_KEY_HEX], found[FPL_KEY_HEX] = "";
   fpl_device_class_key(&s->device, wanted);
   if (status == FPL_OK)
@@ -354,9 +372,9 @@ static enum fpl_status find_known(struct session *s, const struct fpl_problem *p
                                   enum fpl_provenance provenance, bool *out, struct fpl_err *err) {
   if (!s->is_deterministic)
     return fpl_db_has_plan(s->db, p, &s->device, provenance, out, err);
+  const struct fpl_wanted wanted = {.problem = p, .device = &s->device, .is_deterministic = true};
   struct fpl_plan plan;
-  const enum fpl_status status =
-      fpl_db_find_deterministic_plan(s->db, p, &s->device, false, &plan, out, err);
+  const enum fpl_status status = fpl_db_find(s->db, &wanted, false, &plan, out, err);
   *out = *out && plan.provenance <= provenance;
   fpl_plan_free(&plan);
   return status;
@@ -376,8 +394,13 @@ static enum fpl_status tune_one(struct session *s, const struct fpl_workload *w,
   }
   struct fpl_tuned tuned;
   struct again again;
+  struct fpl_known known = {.n = 0};
   const double start_us = fpl_now_us();
   status = find_again(s, &w->problem, &again, err);
+  if (status == FPL_OK && s->again == 0 && s->measure != MEASURE_MODEL)
+    status = fpl_known_find(s->db, &w->problem, &s->device, &known, err);
+  s->tuner.known = known.schedules;
+  s->tuner.n_known = known.n;
   if (status != FPL_OK)
     return status;
   s->tuner.measure.seed = (uint64_t)s->seed;
@@ -446,7 +469,7 @@ static int finish(struct session *s) {
 
 int fpl_cmd_tune(int argc, char **argv) {
   struct session s = {.device_name = "auto", .top_k = 24, .seed = 1, .samples = 200};
-  const struct fpl_option options[] = {
+  const struct fpl_option own[] = {
       {"--db", FPL_OPTION_TEXT, &s.db_path, "FILE", "database (default: $FUSEPLAN_DB)", 0, 0, NULL},
       {"--only", FPL_OPTION_TEXT, &s.only, "ID,...", "these problems alone", 0, 0, NULL},
       {"--device", FPL_OPTION_TEXT, &s.device_name, "NAME", "profile, or auto: this machine's GPU",
@@ -473,8 +496,12 @@ int fpl_cmd_tune(int argc, char **argv) {
        "leave the library plan out, as for a profiler", 0, 0, NULL},
       {"--json", FPL_OPTION_FLAG, &s.is_json, NULL, "one JSON object", 0, 0, NULL},
       {"--quiet", FPL_OPTION_FLAG, &s.is_quiet, NULL, "no talk, no progress", 0, 0, NULL}};
+  enum { OWN_OPTIONS = sizeof own / sizeof *own };
+  struct fpl_option options[OWN_OPTIONS + FPL_PROBLEM_OPTIONS];
+  memcpy(options, own, sizeof own);
+  fpl_problem_opts_init(&s.problem_opts, options + OWN_OPTIONS);
   int n_arguments = 0, exit_code = 0;
-  if (!fpl_cli_begin(&command, options, sizeof options / sizeof *options, argc, argv, &s.file,
+  if (!fpl_cli_begin(&command, options, OWN_OPTIONS + FPL_PROBLEM_OPTIONS, argc, argv, &s.file,
                      &n_arguments, &exit_code))
     return exit_code;
   fpl_progress_catch_signals();
@@ -498,6 +525,8 @@ int fpl_cmd_tune(int argc, char **argv) {
     status = open_database(&s, &err);
   if (status == FPL_OK)
     status = tune_all(&s, &err);
+  if (status == FPL_OK && s.again == 0)
+    status = fpl_db_refresh(s.db, &err);
   exit_code = status == FPL_OK ? finish(&s) : fpl_cli_fail(&command, &err);
   close_session(&s, status == FPL_OK ? FPL_RUN_DONE : FPL_RUN_FAILED);
   return exit_code;

@@ -10,7 +10,9 @@ static const struct {
   const char *summary; /* NULL: hidden */
 } commands[] = {
     {"tune", fpl_cmd_tune, "tune the problems of a workload into a plan database"},
-    {"lookup", fpl_cmd_lookup, "the stored plan for a shape"},
+    {"lookup", fpl_cmd_lookup, "the plan for a shape"},
+    {"explain", fpl_cmd_explain, "why a lookup answers what it answers"},
+    {"list-misses", fpl_cmd_list_misses, "what lookups found no plan for, as a workload"},
     {"show", fpl_cmd_show, "what a database holds"},
     {"space", fpl_cmd_space, "count and rank the plan space of a problem"},
     {"export", fpl_cmd_export, "write a database as text"},

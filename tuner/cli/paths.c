@@ -58,6 +58,22 @@ static const char *find_profiles(struct fpl_arena *arena, const char *self) {
   return "profiles";
 }
 
+/* build/fuseplan -> build/plans.db, bin/fuseplan -> share/fuseplan/plans.db. */
+static const char *find_system_database(struct fpl_arena *arena, const char *self) {
+  const char *const mine = getenv("FUSEPLAN_SYSTEM_DB");
+  if (mine)
+    return fpl_arena_copy(arena, mine, strlen(mine));
+  const char *const slash = strrchr(self, '/');
+  const char *const folder = fpl_arena_copy(arena, self, slash ? (size_t)(slash - self) : 0);
+  static const char *const places[] = {"/plans.db", "/../share/fuseplan/plans.db"};
+  for (size_t i = 0; folder && i < 2; i++) {
+    const char *const path = joined(arena, folder, places[i]);
+    if (path && fpl_path_exists(path))
+      return path;
+  }
+  return "";
+}
+
 enum fpl_status fpl_paths_find(struct fpl_arena *arena, struct fpl_paths *out,
                                struct fpl_err *err) {
   char *self = NULL;
@@ -68,8 +84,9 @@ enum fpl_status fpl_paths_find(struct fpl_arena *arena, struct fpl_paths *out,
   out->database = from_environment(arena, "FUSEPLAN_DB", "XDG_DATA_HOME", "/.local/share",
                                    "/fuseplan/plans.db");
   out->cache = from_environment(arena, "FUSEPLAN_CACHE", "XDG_CACHE_HOME", "/.cache", "/fuseplan");
+  out->system_database = find_system_database(arena, self);
   out->profiles = find_profiles(arena, self);
-  if (!out->database || !out->cache || !out->profiles)
+  if (!out->database || !out->system_database || !out->cache || !out->profiles)
     return fpl_fail(err, FPL_NO_MEMORY, "out of memory");
   if (out->cache[0] == '\0')
     out->cache = "/tmp/fuseplan-cache";

@@ -1,6 +1,8 @@
 /* Where things are: the only reader of the environment.
  *
  *   FUSEPLAN_DB        plan database (default: $XDG_DATA_HOME/fuseplan/plans.db)
+ *   FUSEPLAN_SYSTEM_DB plans that come with the program, "" for none (default: plans.db beside the
+ *                      program, or share/fuseplan/plans.db of its prefix)
  *   FUSEPLAN_PROFILES  profiles (default: beside the program, ../profiles)
  *   FUSEPLAN_CACHE     compiled kernels (default: $XDG_CACHE_HOME/fuseplan)
  */
@@ -11,8 +13,9 @@
 #include "tuner/core/device.h"
 
 struct fpl_paths {
-  const char *self;     /* this program */
-  const char *database; /* "" when there is no home to put it in */
+  const char *self;            /* this program */
+  const char *database;        /* "" when there is no home to put it in */
+  const char *system_database; /* "" when there is none */
   const char *profiles;
   const char *cache;
 };

@@ -31,16 +31,28 @@ static double plain_us(const struct fpl_problem *p, const struct fpl_schedule *s
   return fpl_time_plain_us(d, s, &traffic);
 }
 
-/* Known schedules, as the ranking would answer them. */
-static int list_again(const struct fpl_tuner *tuner, const struct fpl_problem *p,
-                      const struct fpl_cost_port *cost, struct fpl_ranked *out) {
-  int n = 0;
-  for (int i = 0; i < tuner->n_again && n < FPL_RANK_MOST; i++) {
-    const struct fpl_schedule *const s = &tuner->again[i];
+static bool is_among(const struct fpl_schedule *s, const struct fpl_ranked *ranked, int n) {
+  char wanted[FPL_KEY_HEX], key[FPL_KEY_HEX];
+  fpl_schedule_key(s, wanted);
+  for (int i = 0; i < n; i++) {
+    fpl_schedule_key(&ranked[i].schedule, key);
+    if (strcmp(wanted, key) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Appends given schedules to the n of `out`, as the ranking would answer them: those that are legal
+ * and not there yet. Answers how many there are then. */
+static int append(const struct fpl_tuner *tuner, const struct fpl_problem *p,
+                  const struct fpl_cost_port *cost, const struct fpl_schedule *given, int n_given,
+                  struct fpl_ranked *out, int n) {
+  for (int i = 0; i < n_given && n < FPL_RANK_MOST; i++) {
+    const struct fpl_schedule *const s = &given[i];
     struct fpl_tiling t;
     struct fpl_footprint f;
-    if (!fpl_legal(p, s, tuner->device, &t, &f, NULL) ||
-        (tuner->is_deterministic && !fpl_schedule_is_deterministic(s)))
+    if (!fpl_legal(p, s, tuner->device, &t, &f, NULL) || !fpl_skeleton_fits(p, s, NULL) ||
+        (tuner->is_deterministic && !fpl_schedule_is_deterministic(s)) || is_among(s, out, n))
       continue;
     out[n++] = (struct fpl_ranked){.schedule = *s,
                                    .est_us = cost->est_us(cost->self, p, s, tuner->device, &t, &f)};
@@ -56,9 +68,10 @@ static enum fpl_status list_candidates(const struct fpl_tuner *tuner, const stru
   const struct fpl_cost_port cost = fpl_cost_port();
   struct fpl_rank_options options = fpl_rank_defaults;
   options.is_deterministic = tuner->is_deterministic;
-  const int n_ranked =
-      tuner->is_again ? list_again(tuner, p, &cost, ranked)
-                      : fpl_rank(p, tuner->device, &cost, tuner->top_k, &options, ranked, &counts);
+  int n_ranked = tuner->is_again
+                     ? append(tuner, p, &cost, tuner->again, tuner->n_again, ranked, 0)
+                     : fpl_rank(p, tuner->device, &cost, tuner->top_k, &options, ranked, &counts);
+  n_ranked = append(tuner, p, &cost, tuner->known, tuner->n_known, ranked, n_ranked);
   const bool has_library = tuner->has_measurer && !tuner->is_kernels_only;
   const int n_library = has_library ? 1 : 0;
   out->n_ranked = counts.n_costed;

@@ -20,6 +20,9 @@ struct fpl_tuner {
   bool is_again;
   const struct fpl_schedule *again;
   int n_again;
+  /* Schedules measured beside the top K, where they are legal and not among them. */
+  const struct fpl_schedule *known;
+  int n_known;
   bool is_deterministic; /* deterministic kernels alone may win; the library plan is measured */
   bool is_kernels_only;  /* the library plan is not measured */
   double least_gain;     /* a kernel must beat the library by this share, or be separated from it */

@@ -10,20 +10,36 @@
 const char *const fpl_tier_names[] = {"exact", "envelope", "nearest", "model", "library", NULL};
 const char *const fpl_match_names[] = {"same", "toolkit", "driver", "unknown", NULL};
 
+/* "580.65.06 (CUDA 13.0)", or "13.0" where only the CUDA version is known. */
+static const char *cuda_version(const char *driver, size_t *out_length) {
+  const char *const mark = strstr(driver, "(CUDA ");
+  const char *const version = mark ? mark + strlen("(CUDA ") : driver;
+  *out_length = strcspn(version, ")");
+  return version;
+}
+
+static bool is_same_driver(const char *a, const char *b) {
+  size_t a_length, b_length;
+  const char *const a_cuda = cuda_version(a, &a_length), *const b_cuda = cuda_version(b, &b_length);
+  if (a_cuda != a && b_cuda != b)
+    return strcmp(a, b) == 0;
+  return a_length == b_length && strncmp(a_cuda, b_cuda, a_length) == 0;
+}
+
 enum fpl_match fpl_environment_match(const struct fpl_environment *stored,
                                      const struct fpl_environment *asking) {
-  static const char *const fields[] = {"driver", "nvrtc"};
-  static const enum fpl_match differ[] = {FPL_MATCH_DRIVER, FPL_MATCH_TOOLKIT};
-  for (int i = 0; i < 2; i++) {
-    const char *const there = fpl_environment_get(stored, fields[i]);
-    const char *const here = asking ? fpl_environment_get(asking, fields[i]) : "";
-    /* A machine without the toolkit runs stored machine code all the same. */
-    if (i == 0 && (!there[0] || !here[0]))
-      return FPL_MATCH_UNKNOWN;
-    if (there[0] && here[0] && strcmp(there, here) != 0)
-      return differ[i];
-  }
-  return FPL_MATCH_SAME;
+  if (!asking)
+    return FPL_MATCH_UNKNOWN;
+  const char *const there = fpl_environment_get(stored, "driver");
+  const char *const here = fpl_environment_get(asking, "driver");
+  if (!there[0] || !here[0])
+    return FPL_MATCH_UNKNOWN;
+  if (!is_same_driver(there, here))
+    return FPL_MATCH_DRIVER;
+  /* A machine without the toolkit runs stored machine code all the same. */
+  const char *const built = fpl_environment_get(stored, "nvrtc");
+  const char *const builds = fpl_environment_get(asking, "nvrtc");
+  return built[0] && builds[0] && strcmp(built, builds) != 0 ? FPL_MATCH_TOOLKIT : FPL_MATCH_SAME;
 }
 
 /* ln of 2^(1/3), 2^(2/3), 2, 2 sqrt 2, 4, and the most that the limits allow. */
@@ -62,7 +78,7 @@ static bool is_within(int64_t a, int64_t b, int64_t most) {
   return a / most <= b && b / most <= a && a <= b * most && b <= a * most;
 }
 
-static bool is_near(const struct fpl_problem *a, const struct fpl_problem *b) {
+bool fpl_problem_is_near(const struct fpl_problem *a, const struct fpl_problem *b) {
   return is_within(a->m, b->m, FPL_NEAREST_MOST_M) && is_within(a->n, b->n, FPL_NEAREST_MOST) &&
          is_within(a->k, b->k, FPL_NEAREST_MOST) && is_within(a->l, b->l, FPL_NEAREST_MOST);
 }
@@ -106,6 +122,8 @@ struct walk {
   const struct fpl_source *sources;
   int n;
   int layer;
+  bool has_last;
+  struct fpl_problem last; /* visited in this layer */
   struct pick envelope, nearest;
   struct fpl_trace *trace;
 };
@@ -149,8 +167,11 @@ static enum fpl_status find_regret(const struct walk *w, double distance, struct
 static enum fpl_status check_lead(const struct walk *w, const struct fpl_neighbour *neighbour,
                                   double distance, char *why, size_t size, struct fpl_err *err) {
   why[0] = '\0';
-  if (neighbour->is_library || neighbour->provenance != FPL_PROVENANCE_MEASURED ||
-      !(neighbour->library_us > 0))
+  if (neighbour->provenance != FPL_PROVENANCE_MEASURED) {
+    snprintf(why, size, "it was not measured: the model predicts this very shape as well");
+    return FPL_OK;
+  }
+  if (neighbour->is_library)
     return FPL_OK;
   struct fpl_regret regret;
   const enum fpl_status status = find_regret(w, distance, &regret, err);
@@ -193,10 +214,15 @@ static enum fpl_status visit(void *context, const struct fpl_neighbour *neighbou
                             .provenance = neighbour->provenance,
                             .distance = fpl_problem_distance(p, &neighbour->problem),
                             .created_unix = neighbour->created_unix};
+  /* The first plan of a problem speaks for it. */
+  if (w->has_last && fpl_problem_equals(&w->last, &neighbour->problem))
+    return FPL_OK;
+  w->last = neighbour->problem;
+  w->has_last = true;
   const bool is_family = fpl_problem_is_same_family(p, &neighbour->problem);
   const bool is_inside = is_family && neighbour->m_low <= p->m && p->m <= neighbour->m_high;
   struct pick *const best = is_inside ? &w->envelope : &w->nearest;
-  if (!is_near(p, &neighbour->problem) && !is_inside)
+  if (!fpl_problem_is_near(p, &neighbour->problem) && !is_inside)
     return FPL_OK;
   if (!is_better(&pick, best) && (!w->trace || w->trace->n_closest == FPL_CLOSEST))
     return FPL_OK;
@@ -216,7 +242,7 @@ static enum fpl_status visit(void *context, const struct fpl_neighbour *neighbou
 
 static void note(struct fpl_trace *trace, enum fpl_tier tier, const char *why) {
   if (trace)
-    snprintf(trace->tiers[tier], sizeof trace->tiers[tier], "%s", why);
+    snprintf(trace->tiers[tier], sizeof trace->tiers[tier], "%.199s", why);
 }
 
 /* A stored schedule that a rule refuses by now (the device's profile or the rules have changed) is
@@ -267,7 +293,7 @@ static enum fpl_status take(const struct walk *w, const struct pick *pick, enum 
   enum fpl_status status = source->read(source->self, pick->plan_id, &out->plan, err);
   if (status != FPL_OK)
     return status;
-  out->tier = out->plan.is_library ? FPL_TIER_LIBRARY : tier;
+  out->tier = tier;
   out->layer = pick->layer;
   out->is_stored = true;
   out->distance = pick->distance;
@@ -290,9 +316,11 @@ static enum fpl_status take(const struct walk *w, const struct pick *pick, enum 
 static enum fpl_status find_near(struct walk *w, enum fpl_tier last, struct fpl_answer *out,
                                  struct fpl_err *err) {
   enum fpl_status status = FPL_OK;
-  for (w->layer = 0; status == FPL_OK && w->layer < w->n; w->layer++)
-    status =
-        w->sources[w->layer].each_neighbour(w->sources[w->layer].self, w->wanted, visit, w, err);
+  for (w->layer = 0; status == FPL_OK && w->layer < w->n; w->layer++) {
+    const struct fpl_source *const source = &w->sources[w->layer];
+    w->has_last = false;
+    status = source->each_neighbour(source->self, w->wanted, visit, w, err);
+  }
   if (status != FPL_OK)
     return status;
   if (w->envelope.is_set)

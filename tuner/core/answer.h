@@ -3,11 +3,12 @@
  * Tiers, tried in this order; the first that holds answers:
  *   exact     a plan stored for this problem on this device class
  *   envelope  a plan of the same family (all but m equal) whose interval [m_low, m_high] holds m
- *   nearest   the plan of the nearest shape, where its schedule is legal for this problem and, if it
- *             was measured, its lead over the library is at least the regret to be expected at
- *             that distance; without evidence of that regret there is no such answer
+ *   nearest   the measured plan of the nearest shape, where its schedule is legal for this problem
+ *             and its lead over the library is at least the regret to be expected at that distance;
+ *             without evidence of that regret there is no such answer
  *   model     the cost model's pick; not stored, so the command line makes it where it is allowed
- *   library   the library's pair of products
+ *   library   the library's pair of products, for want of anything better
+ * The plan of any tier may itself be the library's, where that was the fastest.
  *
  * Distance of two shapes: the Euclidean one of ln(extent) over m, n, k, l. Limits of `nearest`:
  * FPL_NEAREST_MOST times more or less in n, k, l, and FPL_NEAREST_MOST_M in m; kind, dtype, act and
@@ -70,6 +71,8 @@ enum { FPL_REGRET_CLASSES = 6 };
 extern const double fpl_regret_distances[FPL_REGRET_CLASSES];
 int fpl_regret_class(double distance); /* the last one for what lies beyond */
 double fpl_problem_distance(const struct fpl_problem *a, const struct fpl_problem *b);
+/* Within the limits of `nearest`? */
+bool fpl_problem_is_near(const struct fpl_problem *a, const struct fpl_problem *b);
 /* From n regrets in ascending order: median, and the interval that holds a further one in at least
  * 90 % of cases (order statistics 5 % and 95 % of n + 1; the ends where n is small, and n is 0 below
  * FPL_REGRET_LEAST). Source: split conformal prediction, Vovk et al. 2005. */
@@ -84,6 +87,13 @@ struct fpl_wanted {
   bool needs_kernel;     /* with machine code that runs this problem; the library has none */
 };
 
+/* Is a neighbour of the kind that is wanted? */
+static inline bool fpl_is_wanted(const struct fpl_wanted *wanted,
+                                 const struct fpl_neighbour *neighbour) {
+  return (!wanted->is_deterministic || neighbour->is_deterministic) &&
+         (!wanted->needs_kernel || neighbour->has_cubin);
+}
+
 typedef enum fpl_status fpl_visit_neighbour(void *context, const struct fpl_neighbour *neighbour,
                                             struct fpl_err *err);
 /* A database or a snapshot. */
@@ -92,8 +102,8 @@ struct fpl_source {
   /* The best plan stored for exactly this problem and device class, or none. */
   enum fpl_status (*find)(void *self, const struct fpl_wanted *wanted, struct fpl_plan *out,
                           bool *out_found, struct fpl_err *err);
-  /* Every promoted plan of the problem's kind, dtype, act, image kernel size and device class within
-   * the limits of `nearest`, plans of one problem best first. */
+  /* Every promoted plan that is as wanted, of the problem's kind, dtype, act, image kernel size and
+   * device class, with n, k, l within the limits of `nearest`; plans of one problem best first. */
   enum fpl_status (*each_neighbour)(void *self, const struct fpl_wanted *wanted,
                                     fpl_visit_neighbour *visit, void *context, struct fpl_err *err);
   enum fpl_status (*read)(void *self, int64_t plan_id, struct fpl_plan *out, struct fpl_err *err);
@@ -114,6 +124,11 @@ struct fpl_trace {
   } closest[FPL_CLOSEST];
   int n_closest;
 };
+
+/* Does the plan claim to be the best for this very problem? */
+static inline bool fpl_tier_is_hit(enum fpl_tier tier) {
+  return tier <= FPL_TIER_ENVELOPE;
+}
 
 struct fpl_answer {
   enum fpl_tier tier;

@@ -201,6 +201,13 @@ double fpl_problem_min_bytes(const struct fpl_problem *p) {
   return FPL_ELEMENT_BYTES * (a + (double)fpl_problem_branches(p) * k * n + n * l + m * l);
 }
 
+bool fpl_problem_equals(const struct fpl_problem *a, const struct fpl_problem *b) {
+  return a->kind == b->kind && a->dtype == b->dtype && a->act == b->act && a->m == b->m &&
+         a->n == b->n && a->k == b->k && a->l == b->l && a->conv.batch == b->conv.batch &&
+         a->conv.ic == b->conv.ic && a->conv.h == b->conv.h && a->conv.w == b->conv.w &&
+         a->conv.k1 == b->conv.k1;
+}
+
 bool fpl_problem_is_same_family(const struct fpl_problem *a, const struct fpl_problem *b) {
   return a->kind == b->kind && a->dtype == b->dtype && a->act == b->act && a->n == b->n &&
          a->k == b->k && a->l == b->l && a->conv.k1 == b->conv.k1 &&

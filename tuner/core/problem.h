@@ -72,6 +72,7 @@ static inline bool fpl_problem_has_image(const struct fpl_problem *p) {
  * matrix that fall upon the image. Both are m k without an image. */
 int64_t fpl_problem_a_elements(const struct fpl_problem *p);
 int64_t fpl_problem_a_reads(const struct fpl_problem *p);
+bool fpl_problem_equals(const struct fpl_problem *a, const struct fpl_problem *b);
 /* All but m equal, so that one kernel runs both: of an image, only the batch may differ. */
 bool fpl_problem_is_same_family(const struct fpl_problem *a, const struct fpl_problem *b);
 /* Bytes of one element of A, B, C, D, E. */

@@ -1,0 +1,44 @@
+/* Asking the plan databases: the layers, the machine that asks, and the answer. What `lookup` and
+ * `explain` share.
+ *
+ * Layers: --db names a file, and that file alone is asked. Without it the user's database
+ * ($FUSEPLAN_DB, else the default) lies above the one that comes with the program; either may be
+ * missing. Who wins: tuner/core/answer.h.
+ */
+#ifndef FPL_CLI_ASK_H
+#define FPL_CLI_ASK_H
+
+#include "db/db.h"
+#include "tuner/cli/cli.h"
+
+enum { FPL_ASK_LAYERS = 2, FPL_ASK_OPTIONS = FPL_PROBLEM_OPTIONS + 6 };
+
+struct fpl_ask {
+  /* From the command line */
+  struct fpl_problem_opts problem_opts;
+  const char *device_name, *db_path, *driver;
+  bool is_deterministic, needs_kernel, is_json;
+  /* From those */
+  struct fpl_arena arena;
+  struct fpl_paths paths;
+  struct fpl_problem problem;
+  struct fpl_device device;
+  struct fpl_environment environment;
+  const char *layer_paths[FPL_ASK_LAYERS];
+  struct fpl_db *layers[FPL_ASK_LAYERS];
+  int n_layers;
+  struct fpl_answer answer;
+};
+
+/* Zeroes, and fills the options to parse. */
+void fpl_ask_init(struct fpl_ask *ask, struct fpl_option out[FPL_ASK_OPTIONS]);
+/* Opens the layers and asks. `trace` may be NULL. */
+enum fpl_status fpl_ask_layers(struct fpl_ask *ask, enum fpl_tier last, struct fpl_trace *trace,
+                               struct fpl_err *err);
+void fpl_ask_free(struct fpl_ask *ask);
+
+/* The command that tunes the problem. */
+enum { FPL_ASK_COMMAND = 512 };
+void fpl_ask_tune_command(const struct fpl_ask *ask, char out[FPL_ASK_COMMAND]);
+
+#endif
