@@ -147,4 +147,67 @@ struct fpl_import_counts {
 enum fpl_status fpl_db_import(struct fpl_db *db, const char *name, const char *text, size_t length,
                               struct fpl_import_counts *out, struct fpl_err *err);
 
+/* A plan as history, diff and merge tell of it. */
+struct fpl_stored_plan {
+  char problem_key[FPL_KEY_HEX], problem[FPL_PROBLEM_TEXT];
+  char device_class[FPL_DEVICE_CLASS_TEXT], device_name[32];
+  bool is_library;
+  char schedule[FPL_SCHEDULE_TEXT]; /* empty for the library */
+  char kernel[FPL_KERNEL_NAME];     /* empty: not compiled */
+  enum fpl_provenance provenance;
+  double est_us, measured_us, measured_hot_us, library_us, library_hot_us;
+  int64_t n_candidates, n_ok, created_unix;
+  char reason[256];
+  char run_key[FPL_KEY_HEX], tool_version[32];
+  int64_t run_started_unix, attempt;
+  char driver[96], nvrtc[96]; /* of its environment; empty: not said */
+  struct fpl_stats cold;      /* of the winner: n, median_us, low_us, high_us; n 0: not measured */
+  bool is_promoted;
+  char flag[224];
+  bool is_answer; /* at the time that was asked for */
+};
+/* The plans there were at `as_of_unix` (INT64_MAX: now) of one problem (NULL: of all), by problem
+ * text and device class, oldest first; with `only_answers` those that answered then. Promotion and
+ * flags are those of today. The caller frees `*out`; NULL when there are none. */
+enum fpl_status fpl_db_stored_plans(struct fpl_db *db, const struct fpl_problem *problem,
+                                    int64_t as_of_unix, bool only_answers,
+                                    struct fpl_stored_plan **out, size_t *out_n,
+                                    struct fpl_err *err);
+/* By problem text and device class: the order above. */
+int fpl_stored_plan_compare(const struct fpl_stored_plan *a, const struct fpl_stored_plan *b);
+/* The library, or the same schedule: the kernel compiled from it may differ. */
+bool fpl_stored_plan_same_winner(const struct fpl_stored_plan *a, const struct fpl_stored_plan *b);
+
+/* What decides between two plans for one problem and device class; the first that differs. */
+enum fpl_plan_rule {
+  FPL_PLAN_RULE_PROVENANCE, /* measured before predicted before simulated */
+  FPL_PLAN_RULE_NEWER,
+  FPL_PLAN_RULE_RUN,     /* equal times: the lesser key of its run */
+  FPL_PLAN_RULE_ATTEMPT, /* of one run: the later attempt */
+  FPL_PLAN_RULE_OTHER    /* neither answers: what does is in fpl_db_stored_plans */
+};
+extern const char *const fpl_plan_rule_names[]; /* provenance newer run attempt other */
+
+/* One problem and device class with different winners on both sides. */
+struct fpl_merge_conflict {
+  const char *paths[2];              /* the database merged into, one merged from */
+  struct fpl_stored_plan answers[2]; /* of each, before */
+  int answering;                     /* 0, 1: which of them answers now; -1: neither */
+  enum fpl_plan_rule rule;
+};
+struct fpl_merge {
+  struct fpl_import_counts counts;
+  struct fpl_merge_conflict *conflicts;
+  size_t n_conflicts, capacity;
+};
+/* Joins other databases into `db`, all of them or none, cubins included. What a database then holds
+ * and answers does not depend on the order of merges, nor on how often one was merged. Conflicts are
+ * those of each other one with what had been merged before it. The caller frees `out`; the paths in
+ * it live as long as those given and `db`.
+ * Errors: FPL_PARSE (a record differs from the one of its key: one was altered), and those of
+ * opening `paths` for reading. */
+enum fpl_status fpl_db_merge(struct fpl_db *db, const char *const *paths, int n,
+                             struct fpl_merge *out, struct fpl_err *err);
+void fpl_merge_free(struct fpl_merge *merge);
+
 #endif

@@ -103,10 +103,8 @@ int fpl_cmd_import(int argc, char **argv) {
     status = fpl_db_import(db, file, text, length, &counts, &err);
   fpl_db_close(db);
   fpl_arena_free(&arena);
-  if (status != FPL_OK) {
-    fpl_cli_fail(&import_command, &err);
-    return status == FPL_PARSE ? FPL_EXIT_INPUT : fpl_cli_exit(status);
-  }
+  if (status != FPL_OK)
+    return fpl_cli_fail_input(&import_command, &err);
   if (is_json)
     fpl_cli_print_json(json_pack("{s:I, s:I, s:I, s:I, s:I}", "lines", (json_int_t)counts.n_lines,
                                  "added", (json_int_t)counts.n_added, "known",

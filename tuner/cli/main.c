@@ -15,6 +15,7 @@ static const struct {
     {"space", fpl_cmd_space, "count and rank the plan space of a problem"},
     {"export", fpl_cmd_export, "write a database as text"},
     {"import", fpl_cmd_import, "read such text into a database"},
+    {"merge", fpl_cmd_merge, "join databases into one"},
     {"doctor", fpl_cmd_doctor, "what this machine has, and what to do about the rest"},
     {"worker", fpl_cmd_worker, NULL},
     {"compile-kernel", fpl_cmd_compile_kernel, NULL},

@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# fuseplan merge on the plans that come with fuseplan: two runs of one workload.
+load common
+
+first_and_second() {
+  local made=$BATS_FILE_TMPDIR
+  if [ ! -e "$made/second.db" ]; then
+    "$fuseplan" import profiles/plans/h200-paper-first.jsonl --db "$made/first.db" >/dev/null
+    "$fuseplan" import profiles/plans/h200-paper.jsonl --db "$made/second.db" >/dev/null
+  fi
+  cp "$made/first.db" "$made/second.db" "$scratch"
+  first=$scratch/first.db second=$scratch/second.db
+}
+
+text_of() {
+  "$fuseplan" export --cubins --db "$1"
+}
+
+@test "merge makes the database, in any order, and merging again adds nothing" {
+  first_and_second
+  expect 0 merge "$first" "$second" --db "$scratch/forth.db"
+  [[ ${lines[-1]} =~ ^[0-9]+\ added,.*\ 36\ plans,.*\ 3\ conflicts$ ]]
+  expect 0 merge "$second" "$first" --db "$scratch/back.db"
+  cmp <(text_of "$scratch/forth.db") <(text_of "$scratch/back.db")
+  expect 0 merge "$first" --db "$scratch/forth.db" --json
+  jq -e '.added == 0 and .plans == 0' <<<"$output"
+  cmp <(text_of "$scratch/forth.db") <(text_of "$scratch/back.db")
+}
+
+@test "merge tells a conflict in a line: both winners, evidence, which answers now and why" {
+  first_and_second
+  expect 0 merge "$second" --db "$first"
+  [[ ${lines[0]} == conflict:*"$first: chain_sm90_"*measured*verified*"$second: chain_sm90_"* ]]
+  [[ ${lines[0]} == *"; that of $second answers, it is the newer" ]]
+  # Of the other's conflicts, it is ours by now that answers: no winner differs any more.
+  expect 0 merge "$second" --db "$first" --json
+  jq -e '.conflicts == []' <<<"$output"
+}
+
+@test "merge --json names the rule and both answers" {
+  first_and_second
+  expect 0 merge "$first" --db "$second" --json
+  [ "${#lines[@]}" -eq 1 ]
+  jq -e '.conflicts | length == 3 and all(.rule == "newer" and (.answers | length) == 2 and
+    .answers[0].answers_now and (.answers[1].answers_now | not) and
+    .answers[0].created_unix > .answers[1].created_unix)' <<<"$output"
+}
+
+@test "merge is all or nothing: a missing, damaged or altered one leaves everything as it was" {
+  first_and_second
+  before=$(text_of "$first" | sha256sum)
+  expect 3 merge "$second" "$scratch/none.db" --db "$first"
+  one_line_error
+  echo 'not a database, whatever its name may be, and longer than a header' >"$scratch/text.db"
+  expect 4 merge "$second" "$scratch/text.db" --db "$first"
+  one_line_error
+  cp "$first" "$scratch/altered.db"
+  sqlite3 "$scratch/altered.db" 'update plans set measured_us = 1'
+  expect 3 merge "$second" "$scratch/altered.db" --db "$first"
+  one_line_error
+  [[ $stderr == *altered.db:*'one was altered'* ]]
+  [ "$before" = "$(text_of "$first" | sha256sum)" ]
+  expect 3 merge "$scratch/none.db" --db "$scratch/new.db"
+  [ ! -e "$scratch/new.db" ]
+  expect 2 merge --db "$first"
+  one_line_error
+}
