@@ -210,4 +210,40 @@ enum fpl_status fpl_db_merge(struct fpl_db *db, const char *const *paths, int n,
                              struct fpl_merge *out, struct fpl_err *err);
 void fpl_merge_free(struct fpl_merge *merge);
 
+/* How the second of two answers compares with the first. */
+enum fpl_diff_verdict {
+  FPL_DIFF_FAST,
+  FPL_DIFF_SLOW,
+  FPL_DIFF_SAME,
+  FPL_DIFF_AMBIGUOUS,
+  FPL_DIFF_ADDED,
+  FPL_DIFF_REMOVED,
+  FPL_N_DIFF_VERDICTS
+};
+extern const char *const fpl_diff_verdict_names[]; /* FAST SLOW SAME AMBIGUOUS ADDED REMOVED */
+/* By what: cold medians with their intervals where both were measured, else both predictions; none
+ * where a side has no prediction, or no plan. */
+enum fpl_diff_basis { FPL_DIFF_BY_MEASURED, FPL_DIFF_BY_PREDICTED, FPL_DIFF_BY_NONE };
+extern const char *const fpl_diff_basis_names[]; /* measured predicted none */
+
+struct fpl_diff_row {
+  enum fpl_diff_verdict verdict;
+  enum fpl_diff_basis basis;
+  const struct fpl_stored_plan *a, *b; /* NULL: no answer there */
+  double a_us, b_us;                   /* what was compared; 0: nothing */
+};
+struct fpl_diff {
+  struct fpl_diff_row *rows; /* by problem text and device class */
+  size_t n_rows, counts[FPL_N_DIFF_VERDICTS];
+  struct fpl_stored_plan *a, *b;
+};
+/* Compares the answers of two databases. Let the ratio be that of the slower to the faster time:
+ *   intervals apart, ratio - 1 >= least_change    FAST or SLOW
+ *   intervals apart, ratio - 1 <  least_change    SAME
+ *   they overlap, both narrower than least_change times their median    SAME, else AMBIGUOUS
+ * A prediction counts as an interval without width. The caller frees `out`. */
+enum fpl_status fpl_db_diff(struct fpl_db *a, struct fpl_db *b, double least_change,
+                            struct fpl_diff *out, struct fpl_err *err);
+void fpl_diff_free(struct fpl_diff *diff);
+
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# fuseplan merge on the plans that come with fuseplan: two runs of one workload.
+# fuseplan merge and diff on the plans that come with fuseplan: two runs of one workload.
 load common
 
 first_and_second() {
@@ -63,5 +63,44 @@ text_of() {
   expect 3 merge "$scratch/none.db" --db "$scratch/new.db"
   [ ! -e "$scratch/new.db" ]
   expect 2 merge --db "$first"
+  one_line_error
+}
+
+@test "diff gives a verdict for each problem, and counts" {
+  first_and_second
+  expect 0 diff "$first" "$second"
+  [[ ${lines[0]} == verdict* && ${lines[-1]} == '3 FAST, 1 SLOW, 14 SAME, 0 AMBIGUOUS, 0 ADDED, 0 REMOVED' ]]
+  expect 0 diff "$second" "$first" --json
+  [ "${#lines[@]}" -eq 1 ]
+  jq -e '.counts.FAST == 1 and .counts.SLOW == 3 and (.rows | length) == 18 and
+    all(.rows[]; .by == "measured" and .a.cold_low_us <= .a_us)' <<<"$output"
+  expect 0 diff "$first" "$second" --least-change 0.5
+  [[ ${lines[-1]} != '3 FAST, 1 SLOW,'* ]]
+}
+
+@test "diff --fail-on-regression exits with 1 when something is slower or gone" {
+  first_and_second
+  expect 1 diff "$first" "$second" --fail-on-regression
+  [[ $output == *SLOW* ]]
+  expect 0 diff "$first" "$second" --fail-on-regression --least-change 20
+  small_database
+  expect 1 diff "$first" "$FUSEPLAN_DB" --fail-on-regression --json
+  jq -e '.counts.REMOVED == 17' <<<"$output"
+  expect 0 diff "$first" "$first" --fail-on-regression
+}
+
+@test "diff says where predictions were compared" {
+  small_database
+  expect 0 diff "$FUSEPLAN_DB" "$FUSEPLAN_DB"
+  [[ ${lines[1]} == SAME*predicted* && ${lines[-1]} == '1 compared by prediction'* ]]
+}
+
+@test "diff refuses what is no percentage, and a missing database" {
+  first_and_second
+  expect 2 diff "$first" "$second" --least-change many
+  one_line_error
+  expect 2 diff "$first"
+  one_line_error
+  expect 4 diff "$first" "$scratch/none.db"
   one_line_error
 }

@@ -16,6 +16,7 @@ static const struct {
     {"export", fpl_cmd_export, "write a database as text"},
     {"import", fpl_cmd_import, "read such text into a database"},
     {"merge", fpl_cmd_merge, "join databases into one"},
+    {"diff", fpl_cmd_diff, "compare the answers of two databases"},
     {"doctor", fpl_cmd_doctor, "what this machine has, and what to do about the rest"},
     {"worker", fpl_cmd_worker, NULL},
     {"compile-kernel", fpl_cmd_compile_kernel, NULL},
