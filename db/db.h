@@ -246,4 +246,9 @@ enum fpl_status fpl_db_diff(struct fpl_db *a, struct fpl_db *b, double least_cha
                             struct fpl_diff *out, struct fpl_err *err);
 void fpl_diff_free(struct fpl_diff *diff);
 
+/* fpl_db_each_plan as it was at a time; promotion and flags are those of today. */
+enum fpl_status fpl_db_each_plan_as_of(struct fpl_db *db, int64_t as_of_unix,
+                                       fpl_db_visit_plan *visit, void *context,
+                                       struct fpl_err *err);
+
 #endif

@@ -183,22 +183,37 @@ enum fpl_status fpl_db_find_deterministic_plan(struct fpl_db *db, const struct f
                    out_found, err);
 }
 
+static enum fpl_status walk_plans(struct fpl_bind *b, fpl_db_visit_plan *visit, void *context,
+                                  struct fpl_err *err) {
+  bool has_row = false;
+  enum fpl_status status = FPL_OK;
+  while (status == FPL_OK && (status = fpl_bind_step(b, &has_row, err)) == FPL_OK && has_row) {
+    struct fpl_plan plan = {0};
+    status = read_plan(b->db, b->statement, NULL, &plan, err);
+    if (status == FPL_OK)
+      status = visit(context, &plan, err);
+    fpl_plan_free(&plan);
+  }
+  fpl_bind_reset(b);
+  return status;
+}
+
 enum fpl_status fpl_db_each_plan(struct fpl_db *db, fpl_db_visit_plan *visit, void *context,
                                  struct fpl_err *err) {
   if (!db)
     return FPL_OK;
   struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_PLAN);
-  bool has_row = false;
-  enum fpl_status status = FPL_OK;
-  while (status == FPL_OK && (status = fpl_bind_step(&b, &has_row, err)) == FPL_OK && has_row) {
-    struct fpl_plan plan = {0};
-    status = read_plan(db, b.statement, NULL, &plan, err);
-    if (status == FPL_OK)
-      status = visit(context, &plan, err);
-    fpl_plan_free(&plan);
-  }
-  fpl_bind_reset(&b);
-  return status;
+  return walk_plans(&b, visit, context, err);
+}
+
+enum fpl_status fpl_db_each_plan_as_of(struct fpl_db *db, int64_t as_of_unix,
+                                       fpl_db_visit_plan *visit, void *context,
+                                       struct fpl_err *err) {
+  if (!db)
+    return FPL_OK;
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_PLAN_AS_OF);
+  fpl_bind_i64(&b, as_of_unix);
+  return walk_plans(&b, visit, context, err);
 }
 
 static enum fpl_status find_problem_row(struct fpl_db *db, struct fpl_bind *b, int64_t *out_id,

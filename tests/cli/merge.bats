@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
-# fuseplan merge and diff on the plans that come with fuseplan: two runs of one workload.
+# fuseplan merge, diff and history on the plans that come with fuseplan: two runs of one workload.
 load common
+
+shape=(--kind gemm_chain --m 128 --n 768 --k 768 --l 768 --dtype f16 --act relu)
 
 first_and_second() {
   local made=$BATS_FILE_TMPDIR
@@ -103,4 +105,56 @@ text_of() {
   one_line_error
   expect 4 diff "$first" "$scratch/none.db"
   one_line_error
+}
+
+@test "history lists every plan, oldest first, and marks the answer of the time" {
+  first_and_second
+  "$fuseplan" merge "$first" --db "$second" >/dev/null
+  expect 0 history "${shape[@]}" --db "$second"
+  [ "${#lines[@]}" -eq 4 ]
+  [[ ${lines[2]} == '  2026-11-30T21:21:'*measured*580.159* ]]
+  [[ ${lines[3]} == '* 2026-11-30T21:5'*measured*chain_sm90_* ]]
+  expect 0 history "${shape[@]}" --db "$second" --as-of 2026-11-30T21:30:00Z
+  [[ ${#lines[@]} -eq 3 && ${lines[2]} == '* 2026-11-30T21:21:'* ]]
+  expect 0 history "${shape[@]}" --db "$second" --as-of 2026-11-30 --json
+  jq -e '[.plans[].is_answer] == [false, true] and .plans[1].nvrtc == "13.0"' <<<"$output"
+  expect 1 history "${shape[@]}" --db "$second" --as-of 2026-11-29
+  one_line_error
+}
+
+@test "history takes an id of show; show goes back as well" {
+  first_and_second
+  "$fuseplan" merge "$first" --db "$second" >/dev/null
+  id=$("$fuseplan" show --db "$second" | sed -n '2s/ .*//p')
+  expect 0 history --problem "$id" --db "$second"
+  expect 0 show --db "$second" --as-of 2026-11-30T21:30:00 --json
+  jq -e '.plans | length == 18 and all(.created_unix < 1796074200)' <<<"$output"
+  expect 0 show --db "$second" --as-of 1999-12-31
+  [ "$output" = 'no plans' ]
+}
+
+@test "history and show refuse what is no date, and a problem given twice or not at all" {
+  first_and_second
+  for date in 2026-02-29 2026-13-01 2026-1-1 yesterday 2026-12-01T24:00:00 2026-12-01T1 2026-12-01Z; do
+    expect 2 history "${shape[@]}" --db "$first" --as-of "$date"
+    one_line_error
+  done
+  expect 2 show --db "$first" --as-of 2026-00-10
+  expect 2 history --db "$first"
+  one_line_error
+  expect 2 history "${shape[@]}" --problem 1 --db "$first"
+  expect 1 history --problem 99999 --db "$first"
+}
+
+@test "dates are those of the calendar" {
+  small_database
+  for second in 0 1 951782400 951868799 951868800 1709164800 1709251199 1709251200 4102444799; do
+    sqlite3 "$FUSEPLAN_DB" "update plans set created_unix = $second"
+    expect 0 history --problem 1 --json
+    [ "$(jq -r '.plans[0].created' <<<"$output")" = "$(date -u -d "@$second" +%Y-%m-%dT%H:%M:%SZ)" ]
+    expect 0 history --problem 1 --as-of "$(date -u -d "@$second" +%Y-%m-%dT%H:%M:%S)"
+    expect 0 history --problem 1 --as-of "$(date -u -d "@$second" +%Y-%m-%d)"
+    [ "$second" -eq 0 ] ||
+      expect 1 history --problem 1 --as-of "$(date -u -d "@$((second - 1))" +%Y-%m-%dT%H:%M:%SZ)"
+  done
 }

@@ -32,6 +32,7 @@ int fpl_cmd_export(int argc, char **argv);
 int fpl_cmd_import(int argc, char **argv);
 int fpl_cmd_merge(int argc, char **argv);
 int fpl_cmd_diff(int argc, char **argv);
+int fpl_cmd_history(int argc, char **argv);
 int fpl_cmd_doctor(int argc, char **argv);
 /* Hidden: processes that tune starts. */
 int fpl_cmd_worker(int argc, char **argv);

@@ -12,6 +12,7 @@ static const struct {
     {"tune", fpl_cmd_tune, "tune the problems of a workload into a plan database"},
     {"lookup", fpl_cmd_lookup, "the stored plan for a shape"},
     {"show", fpl_cmd_show, "what a database holds"},
+    {"history", fpl_cmd_history, "every plan ever stored for a problem"},
     {"space", fpl_cmd_space, "count and rank the plan space of a problem"},
     {"export", fpl_cmd_export, "write a database as text"},
     {"import", fpl_cmd_import, "read such text into a database"},

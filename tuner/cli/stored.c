@@ -52,7 +52,7 @@ static int64_t number_at(const char *text, int digits) {
   return value;
 }
 
-bool fpl_date_parse(const char *text, int64_t *out_unix_seconds) {
+static bool parse_date(const char *text, int64_t *out_unix_seconds) {
   const bool has_time = fits_picture(text, "0000-00-00T00:00:00");
   if (!has_time && (!fits_picture(text, "0000-00-00") || strlen(text) != 10))
     return false;
@@ -75,6 +75,16 @@ bool fpl_date_parse(const char *text, int64_t *out_unix_seconds) {
   }
   *out_unix_seconds = days * DAY_SECONDS + second;
   return true;
+}
+
+enum fpl_status fpl_as_of_read(const char *text, int64_t *out_unix_seconds, struct fpl_err *err) {
+  *out_unix_seconds = INT64_MAX;
+  if (text && !parse_date(text, out_unix_seconds))
+    return fpl_fail(err, FPL_USAGE,
+                    "--as-of is '%s': a date or a date with time, as 2026-12-01 or "
+                    "2026-12-01T09:30:00, UTC",
+                    text);
+  return FPL_OK;
 }
 
 const char *fpl_stored_winner(const struct fpl_stored_plan *plan) {
