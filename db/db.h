@@ -251,4 +251,10 @@ enum fpl_status fpl_db_each_plan_as_of(struct fpl_db *db, int64_t as_of_unix,
                                        fpl_db_visit_plan *visit, void *context,
                                        struct fpl_err *err);
 
+/* What a candidate of fpl_db_each_candidate lacks: every sample, and when its run began. The caller
+ * frees the samples' `us`; n 0: none was taken in that cache state. */
+enum fpl_status fpl_db_read_samples(struct fpl_db *db, int64_t candidate_id,
+                                    struct fpl_samples out[FPL_CACHE_STATES],
+                                    int64_t *out_run_started_unix, struct fpl_err *err);
+
 #endif

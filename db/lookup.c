@@ -333,3 +333,41 @@ enum fpl_status fpl_db_each_candidate(struct fpl_db *db, int64_t problem_id,
   fpl_bind_reset(&b);
   return status;
 }
+
+static enum fpl_status copy_samples(struct fpl_db *db, sqlite3_stmt *row, int column,
+                                    struct fpl_samples *out, struct fpl_err *err) {
+  const void *const bytes = sqlite3_column_blob(row, column);
+  const size_t length = (size_t)sqlite3_column_bytes(row, column);
+  if (length == 0)
+    return FPL_OK;
+  out->us = malloc(length);
+  if (!out->us)
+    return fpl_fail(err, FPL_NO_MEMORY, "%s: out of memory", db->path);
+  memcpy(out->us, bytes, length);
+  out->n = (int64_t)(length / sizeof *out->us);
+  return FPL_OK;
+}
+
+enum fpl_status fpl_db_read_samples(struct fpl_db *db, int64_t candidate_id,
+                                    struct fpl_samples out[FPL_CACHE_STATES],
+                                    int64_t *out_run_started_unix, struct fpl_err *err) {
+  memset(out, 0, FPL_CACHE_STATES * sizeof *out);
+  *out_run_started_unix = 0;
+  if (!db)
+    return FPL_OK;
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_CANDIDATE_SAMPLES);
+  fpl_bind_i64(&b, candidate_id);
+  bool has_row = false;
+  enum fpl_status status = fpl_bind_step(&b, &has_row, err);
+  if (status != FPL_OK || !has_row)
+    return status;
+  *out_run_started_unix = sqlite3_column_int64(b.statement, 0);
+  for (int state = 0; status == FPL_OK && state < FPL_CACHE_STATES; state++)
+    status = copy_samples(db, b.statement, 1 + state, &out[state], err);
+  fpl_bind_reset(&b);
+  for (int state = 0; status != FPL_OK && state < FPL_CACHE_STATES; state++) {
+    free(out[state].us);
+    out[state] = (struct fpl_samples){0};
+  }
+  return status;
+}
