@@ -143,7 +143,7 @@ struct fpl_import_counts {
 };
 /* Text import: all or nothing. Importing twice adds nothing; the order in which files are imported
  * does not matter. `name` stands in messages "name:line: what: remedy".
- * Errors: FPL_PARSE (malformed, or of a newer schema). */
+ * Errors: FPL_PARSE (malformed, of a newer schema, or another record than the one of its key). */
 enum fpl_status fpl_db_import(struct fpl_db *db, const char *name, const char *text, size_t length,
                               struct fpl_import_counts *out, struct fpl_err *err);
 
