@@ -143,7 +143,7 @@ struct fpl_import_counts {
 };
 /* Text import: all or nothing. Importing twice adds nothing; the order in which files are imported
  * does not matter. `name` stands in messages "name:line: what: remedy".
- * Errors: FPL_PARSE (malformed, or of a newer schema). */
+ * Errors: FPL_PARSE (malformed, of a newer schema, or another record than the one of its key). */
 enum fpl_status fpl_db_import(struct fpl_db *db, const char *name, const char *text, size_t length,
                               struct fpl_import_counts *out, struct fpl_err *err);
 
@@ -175,5 +175,115 @@ enum fpl_status fpl_db_clear_misses(struct fpl_db *db, const char *device_name,
  * own comparison, their logarithms linear in ln m between. Where one was not measured at the other's
  * m, the interval ends at the plan's own m. */
 enum fpl_status fpl_db_refresh(struct fpl_db *db, struct fpl_err *err);
+
+/* A plan as history, diff and merge tell of it. */
+struct fpl_stored_plan {
+  char problem_key[FPL_KEY_HEX], problem[FPL_PROBLEM_TEXT];
+  char device_class[FPL_DEVICE_CLASS_TEXT], device_name[32];
+  bool is_library;
+  char schedule[FPL_SCHEDULE_TEXT]; /* empty for the library */
+  char kernel[FPL_KERNEL_NAME];     /* empty: not compiled */
+  enum fpl_provenance provenance;
+  double est_us, measured_us, measured_hot_us, library_us, library_hot_us;
+  int64_t n_candidates, n_ok, created_unix;
+  char reason[256];
+  char run_key[FPL_KEY_HEX], tool_version[32];
+  int64_t run_started_unix, attempt;
+  char driver[96], nvrtc[96]; /* of its environment; empty: not said */
+  struct fpl_stats cold;      /* of the winner: n, median_us, low_us, high_us; n 0: not measured */
+  bool is_promoted;
+  char flag[224];
+  bool is_answer; /* at the time that was asked for */
+};
+/* The plans there were at `as_of_unix` (INT64_MAX: now) of one problem (NULL: of all), by problem
+ * text and device class, oldest first; with `only_answers` those that answered then. Promotion and
+ * flags are those of today. The caller frees `*out`; NULL when there are none. */
+enum fpl_status fpl_db_stored_plans(struct fpl_db *db, const struct fpl_problem *problem,
+                                    int64_t as_of_unix, bool only_answers,
+                                    struct fpl_stored_plan **out, size_t *out_n,
+                                    struct fpl_err *err);
+/* By problem text and device class: the order above. */
+int fpl_stored_plan_compare(const struct fpl_stored_plan *a, const struct fpl_stored_plan *b);
+/* The library, or the same schedule: the kernel compiled from it may differ. */
+bool fpl_stored_plan_same_winner(const struct fpl_stored_plan *a, const struct fpl_stored_plan *b);
+
+/* What decides between two plans for one problem and device class; the first that differs. */
+enum fpl_plan_rule {
+  FPL_PLAN_RULE_PROVENANCE, /* measured before predicted before simulated */
+  FPL_PLAN_RULE_NEWER,
+  FPL_PLAN_RULE_RUN,     /* equal times: the lesser key of its run */
+  FPL_PLAN_RULE_ATTEMPT, /* of one run: the later attempt */
+  FPL_PLAN_RULE_OTHER    /* neither answers: what does is in fpl_db_stored_plans */
+};
+extern const char *const fpl_plan_rule_names[]; /* provenance newer run attempt other */
+
+/* One problem and device class with different winners on both sides. */
+struct fpl_merge_conflict {
+  const char *paths[2];              /* the database merged into, one merged from */
+  struct fpl_stored_plan answers[2]; /* of each, before */
+  int answering;                     /* 0, 1: which of them answers now; -1: neither */
+  enum fpl_plan_rule rule;
+};
+struct fpl_merge {
+  struct fpl_import_counts counts;
+  struct fpl_merge_conflict *conflicts;
+  size_t n_conflicts, capacity;
+};
+/* Joins other databases into `db`, all of them or none, cubins included. What a database then holds
+ * and answers does not depend on the order of merges, nor on how often one was merged. Conflicts are
+ * those of each other one with what had been merged before it. The caller frees `out`; the paths in
+ * it live as long as those given and `db`.
+ * Errors: FPL_PARSE (a record differs from the one of its key: one was altered), and those of
+ * opening `paths` for reading. */
+enum fpl_status fpl_db_merge(struct fpl_db *db, const char *const *paths, int n,
+                             struct fpl_merge *out, struct fpl_err *err);
+void fpl_merge_free(struct fpl_merge *merge);
+
+/* How the second of two answers compares with the first. */
+enum fpl_diff_verdict {
+  FPL_DIFF_FAST,
+  FPL_DIFF_SLOW,
+  FPL_DIFF_SAME,
+  FPL_DIFF_AMBIGUOUS,
+  FPL_DIFF_ADDED,
+  FPL_DIFF_REMOVED,
+  FPL_N_DIFF_VERDICTS
+};
+extern const char *const fpl_diff_verdict_names[]; /* FAST SLOW SAME AMBIGUOUS ADDED REMOVED */
+/* By what: cold medians with their intervals where both were measured, else both predictions; none
+ * where a side has no prediction, or no plan. */
+enum fpl_diff_basis { FPL_DIFF_BY_MEASURED, FPL_DIFF_BY_PREDICTED, FPL_DIFF_BY_NONE };
+extern const char *const fpl_diff_basis_names[]; /* measured predicted none */
+
+struct fpl_diff_row {
+  enum fpl_diff_verdict verdict;
+  enum fpl_diff_basis basis;
+  const struct fpl_stored_plan *a, *b; /* NULL: no answer there */
+  double a_us, b_us;                   /* what was compared; 0: nothing */
+};
+struct fpl_diff {
+  struct fpl_diff_row *rows; /* by problem text and device class */
+  size_t n_rows, counts[FPL_N_DIFF_VERDICTS];
+  struct fpl_stored_plan *a, *b;
+};
+/* Compares the answers of two databases. Let the ratio be that of the slower to the faster time:
+ *   intervals apart, ratio - 1 >= least_change    FAST or SLOW
+ *   intervals apart, ratio - 1 <  least_change    SAME
+ *   they overlap, both narrower than least_change times their median    SAME, else AMBIGUOUS
+ * A prediction counts as an interval without width. The caller frees `out`. */
+enum fpl_status fpl_db_diff(struct fpl_db *a, struct fpl_db *b, double least_change,
+                            struct fpl_diff *out, struct fpl_err *err);
+void fpl_diff_free(struct fpl_diff *diff);
+
+/* fpl_db_each_plan as it was at a time; promotion and flags are those of today. */
+enum fpl_status fpl_db_each_plan_as_of(struct fpl_db *db, int64_t as_of_unix,
+                                       fpl_db_visit_plan *visit, void *context,
+                                       struct fpl_err *err);
+
+/* What a candidate of fpl_db_each_candidate lacks: every sample, and when its run began. The caller
+ * frees the samples' `us`; n 0: none was taken in that cache state. */
+enum fpl_status fpl_db_read_samples(struct fpl_db *db, int64_t candidate_id,
+                                    struct fpl_samples out[FPL_CACHE_STATES],
+                                    int64_t *out_run_started_unix, struct fpl_err *err);
 
 #endif

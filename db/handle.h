@@ -84,6 +84,15 @@ typedef enum fpl_status fpl_db_body(struct fpl_db *db, void *context, struct fpl
 enum fpl_status fpl_db_transaction(struct fpl_db *db, fpl_db_body *body, void *context,
                                    struct fpl_err *err);
 
+/* Imports another database's export, cubins included, line by line; in the caller's transaction.
+ * Adds to `counts`. */
+enum fpl_status fpl_db_import_from(struct fpl_db *db, struct fpl_db *other,
+                                   struct fpl_import_counts *counts, struct fpl_err *err);
+
+/* Flags every plan that a rule refuses by now, and takes the flag off the others, so that the answers
+ * are those of the records, whatever came first. In the caller's transaction. */
+enum fpl_status fpl_db_judge_plans(struct fpl_db *db, struct fpl_err *err);
+
 /* Rows shared by store and import; each answers the row's number, whether new or known. */
 enum fpl_status fpl_db_put_environment(struct fpl_db *db, const struct fpl_environment *e,
                                        int64_t *out_id, bool *out_is_new, struct fpl_err *err);

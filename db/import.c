@@ -1,5 +1,7 @@
 /* Text import: one transaction over all lines. A line is checked against its type's columns, then
- * against itself (keys are hashes of what they name), then inserted; what exists stays. */
+ * against itself (keys are hashes of what they name), then inserted or joined with the row of its
+ * key, then compared with what stands now: a record is written once, so that two versions of it mean
+ * that one was altered. */
 #include "db/records.h"
 
 #include "tuner/base/arena.h"
@@ -313,10 +315,10 @@ static enum fpl_status import_measurement(struct reader *in, bool *out_is_new,
 enum { FLAG_TEXT = 224 };
 
 /* "rule: why" of the rule that refuses the candidate, or "". */
-static enum fpl_status judge(struct reader *in, int64_t candidate_id, char out_flag[FLAG_TEXT],
+static enum fpl_status judge(struct fpl_db *db, int64_t candidate_id, char out_flag[FLAG_TEXT],
                              struct fpl_err *err) {
   *out_flag = '\0';
-  struct fpl_bind b = fpl_bind_start(in->db, FPL_QUERY_CANDIDATE_FOR_LEGALITY);
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_CANDIDATE_FOR_LEGALITY);
   fpl_bind_i64(&b, candidate_id);
   bool has_row = false;
   const enum fpl_status status = fpl_bind_step(&b, &has_row, err);
@@ -336,7 +338,7 @@ static enum fpl_status judge(struct reader *in, int64_t candidate_id, char out_f
     *limits[i] = fpl_read_i64(&r);
   fpl_bind_reset(&b);
   if (!is_good)
-    return fpl_db_fail_row(in->db, "a candidate cannot be read", err);
+    return fpl_db_fail_row(db, "a candidate cannot be read", err);
   struct fpl_tiling tiling;
   struct fpl_footprint footprint;
   struct fpl_verdict verdict;
@@ -347,7 +349,7 @@ static enum fpl_status judge(struct reader *in, int64_t candidate_id, char out_f
 
 static enum fpl_status import_plan(struct reader *in, bool *out_is_new, struct fpl_err *err) {
   char flag[FLAG_TEXT];
-  enum fpl_status status = judge(in, in->values[0].integer, flag, err);
+  enum fpl_status status = judge(in->db, in->values[0].integer, flag, err);
   if (status != FPL_OK)
     return status;
   struct fpl_bind b = fpl_bind_start(in->db, FPL_QUERY_INSERT_PLAN);
@@ -359,10 +361,58 @@ static enum fpl_status import_plan(struct reader *in, bool *out_is_new, struct f
   return status;
 }
 
+/* The flag of the first plan after `id`, as the rules and the device class now are; *out_id 0: there
+ * is none. */
+static enum fpl_status judge_next(struct fpl_db *db, int64_t id, int64_t *out_id,
+                                  struct fpl_err *err) {
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_NEXT_PLAN);
+  fpl_bind_i64(&b, id);
+  bool has_row = false;
+  enum fpl_status status = fpl_bind_step(&b, &has_row, err);
+  *out_id = 0;
+  if (status != FPL_OK || !has_row)
+    return status;
+  struct fpl_read r = {.statement = b.statement};
+  *out_id = fpl_read_i64(&r);
+  const int64_t candidate_id = fpl_read_i64(&r);
+  fpl_bind_reset(&b);
+  char flag[FLAG_TEXT];
+  status = judge(db, candidate_id, flag, err);
+  if (status != FPL_OK)
+    return status;
+  b = fpl_bind_start(db, FPL_QUERY_SET_FLAG);
+  fpl_bind_i64(&b, *out_id);
+  fpl_bind_text(&b, flag);
+  return fpl_bind_run(&b, NULL, err);
+}
+
+enum fpl_status fpl_db_judge_plans(struct fpl_db *db, struct fpl_err *err) {
+  int64_t id = 0;
+  enum fpl_status status = FPL_OK;
+  do
+    status = judge_next(db, id, &id, err);
+  while (status == FPL_OK && id != 0);
+  return status;
+}
+
 typedef enum fpl_status import_record(struct reader *in, bool *out_is_new, struct fpl_err *err);
 static import_record *const importers[FPL_N_RECORDS] = {
     import_device_class, import_environment, import_problem,     import_run,
     import_kernel,       import_candidate,   import_measurement, import_plan};
+
+static enum fpl_status refuse_altered(const struct reader *in, const struct fpl_record_type *type,
+                                      struct fpl_err *err) {
+  if (type->same == FPL_N_QUERIES)
+    return FPL_OK;
+  struct fpl_bind b = fpl_bind_start(in->db, type->same);
+  bind_values(&b, type, in->values);
+  int64_t is_same = 0;
+  const enum fpl_status status = fpl_bind_answer(&b, 0, &is_same, err);
+  if (status == FPL_OK && !is_same)
+    return fail_line(in, err, "this %s is another than the one of its key in %s: one was altered",
+                     type->name, in->db->path);
+  return status;
+}
 
 static enum fpl_status take_header(struct reader *in, struct fpl_err *err) {
   const char *const format = json_string_value(json_object_get(in->object, "format"));
@@ -402,6 +452,8 @@ static enum fpl_status take_object(struct reader *in, struct fpl_err *err) {
   bool is_new = false;
   if (status == FPL_OK)
     status = importers[type](in, &is_new, err);
+  if (status == FPL_OK)
+    status = refuse_altered(in, &fpl_record_types[type], err);
   in->counts.n_added += is_new;
   in->counts.n_known += !is_new;
   return status;
@@ -440,6 +492,23 @@ static enum fpl_status import_body(struct fpl_db *db, void *context, struct fpl_
     in->line = 1;
     return fail_line(in, err, "empty, without a header");
   }
+  return status == FPL_OK ? fpl_db_judge_plans(in->db, err) : status;
+}
+
+static enum fpl_status take_exported(void *context, const char *bytes, size_t length,
+                                     struct fpl_err *err) {
+  return take_line(context, bytes, length - 1, err); /* without the line's end */
+}
+
+enum fpl_status fpl_db_import_from(struct fpl_db *db, struct fpl_db *other,
+                                   struct fpl_import_counts *counts, struct fpl_err *err) {
+  struct reader in = {.db = db, .name = other->path};
+  const enum fpl_status status = fpl_db_export(other, true, take_exported, &in, err);
+  counts->n_lines += in.line;
+  counts->n_added += in.counts.n_added;
+  counts->n_known += in.counts.n_known;
+  counts->n_plans += in.counts.n_plans;
+  counts->n_flagged += in.counts.n_flagged;
   return status;
 }
 

@@ -184,22 +184,37 @@ enum fpl_status fpl_db_load_cubin(struct fpl_db *db, struct fpl_kernel *kernel,
   return db && kernel->sha[0] ? read_cubin(db, kernel, err) : FPL_OK;
 }
 
+static enum fpl_status walk_plans(struct fpl_bind *b, fpl_db_visit_plan *visit, void *context,
+                                  struct fpl_err *err) {
+  bool has_row = false;
+  enum fpl_status status = FPL_OK;
+  while (status == FPL_OK && (status = fpl_bind_step(b, &has_row, err)) == FPL_OK && has_row) {
+    struct fpl_plan plan = {0};
+    status = fpl_db_read_plan(b->db, b->statement, NULL, &plan, err);
+    if (status == FPL_OK)
+      status = visit(context, &plan, err);
+    fpl_plan_free(&plan);
+  }
+  fpl_bind_reset(b);
+  return status;
+}
+
 enum fpl_status fpl_db_each_plan(struct fpl_db *db, fpl_db_visit_plan *visit, void *context,
                                  struct fpl_err *err) {
   if (!db)
     return FPL_OK;
   struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_PLAN);
-  bool has_row = false;
-  enum fpl_status status = FPL_OK;
-  while (status == FPL_OK && (status = fpl_bind_step(&b, &has_row, err)) == FPL_OK && has_row) {
-    struct fpl_plan plan = {0};
-    status = fpl_db_read_plan(db, b.statement, NULL, &plan, err);
-    if (status == FPL_OK)
-      status = visit(context, &plan, err);
-    fpl_plan_free(&plan);
-  }
-  fpl_bind_reset(&b);
-  return status;
+  return walk_plans(&b, visit, context, err);
+}
+
+enum fpl_status fpl_db_each_plan_as_of(struct fpl_db *db, int64_t as_of_unix,
+                                       fpl_db_visit_plan *visit, void *context,
+                                       struct fpl_err *err) {
+  if (!db)
+    return FPL_OK;
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_PLAN_AS_OF);
+  fpl_bind_i64(&b, as_of_unix);
+  return walk_plans(&b, visit, context, err);
 }
 
 static enum fpl_status find_problem_row(struct fpl_db *db, struct fpl_bind *b, int64_t *out_id,
@@ -317,5 +332,43 @@ enum fpl_status fpl_db_each_candidate(struct fpl_db *db, int64_t problem_id,
       status = fpl_db_fail_row(db, "a candidate's row holds what no fuseplan wrote", err);
   }
   fpl_bind_reset(&b);
+  return status;
+}
+
+static enum fpl_status copy_samples(struct fpl_db *db, sqlite3_stmt *row, int column,
+                                    struct fpl_samples *out, struct fpl_err *err) {
+  const void *const bytes = sqlite3_column_blob(row, column);
+  const size_t length = (size_t)sqlite3_column_bytes(row, column);
+  if (length == 0)
+    return FPL_OK;
+  out->us = malloc(length);
+  if (!out->us)
+    return fpl_fail(err, FPL_NO_MEMORY, "%s: out of memory", db->path);
+  memcpy(out->us, bytes, length);
+  out->n = (int64_t)(length / sizeof *out->us);
+  return FPL_OK;
+}
+
+enum fpl_status fpl_db_read_samples(struct fpl_db *db, int64_t candidate_id,
+                                    struct fpl_samples out[FPL_CACHE_STATES],
+                                    int64_t *out_run_started_unix, struct fpl_err *err) {
+  memset(out, 0, FPL_CACHE_STATES * sizeof *out);
+  *out_run_started_unix = 0;
+  if (!db)
+    return FPL_OK;
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_CANDIDATE_SAMPLES);
+  fpl_bind_i64(&b, candidate_id);
+  bool has_row = false;
+  enum fpl_status status = fpl_bind_step(&b, &has_row, err);
+  if (status != FPL_OK || !has_row)
+    return status;
+  *out_run_started_unix = sqlite3_column_int64(b.statement, 0);
+  for (int state = 0; status == FPL_OK && state < FPL_CACHE_STATES; state++)
+    status = copy_samples(db, b.statement, 1 + state, &out[state], err);
+  fpl_bind_reset(&b);
+  for (int state = 0; status != FPL_OK && state < FPL_CACHE_STATES; state++) {
+    free(out[state].us);
+    out[state] = (struct fpl_samples){0};
+  }
   return status;
 }

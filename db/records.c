@@ -154,19 +154,22 @@ _Static_assert(sizeof kernel_columns / sizeof *kernel_columns <= FPL_RECORD_COLU
 
 const struct fpl_record_type fpl_record_types[FPL_N_RECORDS] = {
     {"device_class", device_class_columns,
-     sizeof device_class_columns / sizeof *device_class_columns, FPL_QUERY_EXPORT_DEVICE_CLASS},
+     sizeof device_class_columns / sizeof *device_class_columns, FPL_QUERY_EXPORT_DEVICE_CLASS,
+     FPL_N_QUERIES},
     {"environment", environment_columns, sizeof environment_columns / sizeof *environment_columns,
-     FPL_QUERY_EXPORT_ENVIRONMENT},
+     FPL_QUERY_EXPORT_ENVIRONMENT, FPL_N_QUERIES},
     {"problem", problem_columns, sizeof problem_columns / sizeof *problem_columns,
-     FPL_QUERY_EXPORT_PROBLEM},
-    {"run", run_columns, sizeof run_columns / sizeof *run_columns, FPL_QUERY_EXPORT_RUN},
+     FPL_QUERY_EXPORT_PROBLEM, FPL_N_QUERIES},
+    {"run", run_columns, sizeof run_columns / sizeof *run_columns, FPL_QUERY_EXPORT_RUN,
+     FPL_N_QUERIES},
     {"kernel", kernel_columns, sizeof kernel_columns / sizeof *kernel_columns,
-     FPL_QUERY_EXPORT_KERNEL},
+     FPL_QUERY_EXPORT_KERNEL, FPL_QUERY_SAME_KERNEL},
     {"candidate", candidate_columns, sizeof candidate_columns / sizeof *candidate_columns,
-     FPL_QUERY_EXPORT_CANDIDATE},
+     FPL_QUERY_EXPORT_CANDIDATE, FPL_QUERY_SAME_CANDIDATE},
     {"measurement", measurement_columns, sizeof measurement_columns / sizeof *measurement_columns,
-     FPL_QUERY_EXPORT_MEASUREMENT},
-    {"plan", plan_columns, sizeof plan_columns / sizeof *plan_columns, FPL_QUERY_EXPORT_PLAN},
+     FPL_QUERY_EXPORT_MEASUREMENT, FPL_QUERY_SAME_MEASUREMENT},
+    {"plan", plan_columns, sizeof plan_columns / sizeof *plan_columns, FPL_QUERY_EXPORT_PLAN,
+     FPL_QUERY_SAME_PLAN},
 };
 
 static void append_number(struct fpl_text *text, double value) {

@@ -57,6 +57,9 @@ struct fpl_record_type {
   const struct fpl_column *columns;
   int n_columns;
   enum fpl_query rows; /* of the export */
+  /* Binds the columns too, and answers whether the stored row is this record. FPL_N_QUERIES: rows of
+   * one key may differ, or cannot. */
+  enum fpl_query same;
 };
 extern const struct fpl_record_type fpl_record_types[FPL_N_RECORDS];
 

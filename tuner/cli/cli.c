@@ -39,6 +39,11 @@ int fpl_cli_fail(const struct fpl_command *command, const struct fpl_err *err) {
   return fpl_cli_exit(err->code);
 }
 
+int fpl_cli_fail_input(const struct fpl_command *command, const struct fpl_err *err) {
+  const int exit_code = fpl_cli_fail(command, err);
+  return err->code == FPL_PARSE ? FPL_EXIT_INPUT : exit_code;
+}
+
 bool fpl_cli_begin(const struct fpl_command *command, const struct fpl_option *options,
                    int n_options, int argc, char **argv, const char **arguments,
                    int *out_n_arguments, int *out_exit) {

@@ -32,6 +32,9 @@ int fpl_cmd_list_misses(int argc, char **argv);
 int fpl_cmd_show(int argc, char **argv);
 int fpl_cmd_export(int argc, char **argv);
 int fpl_cmd_import(int argc, char **argv);
+int fpl_cmd_merge(int argc, char **argv);
+int fpl_cmd_diff(int argc, char **argv);
+int fpl_cmd_history(int argc, char **argv);
 int fpl_cmd_doctor(int argc, char **argv);
 /* Hidden: processes that tune starts. */
 int fpl_cmd_worker(int argc, char **argv);
@@ -44,6 +47,8 @@ int fpl_cli_exit(enum fpl_status status);
  * code.
  */
 int fpl_cli_fail(const struct fpl_command *command, const struct fpl_err *err);
+/* As above, but FPL_PARSE is the fault of an input file. */
+int fpl_cli_fail_input(const struct fpl_command *command, const struct fpl_err *err);
 
 /* Parses, or prints help. False: return *out_exit. */
 bool fpl_cli_begin(const struct fpl_command *command, const struct fpl_option *options,

@@ -3,6 +3,7 @@
 #include "tuner/base/str.h"
 #include "tuner/base/sys.h"
 #include "tuner/cli/cli.h"
+#include "tuner/cli/t1t4.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,11 @@
 static const struct fpl_command export_command = {
     .verb = "export",
     .arguments = "",
-    .summary = "Writes a database as sorted JSON lines: plans, candidates, samples, environments.",
+    .summary =
+        "Writes a database as sorted JSON lines: plans, candidates, samples, environments. For "
+        "other\n"
+        "autotuners, Kernel Tuner among them, --format t4 writes the results of one problem and\n"
+        "--format t1 its tuning parameters, each as one JSON object of the community's schemas.",
     .example = "fuseplan export --db /tmp/plans.db -o /tmp/plans.jsonl"};
 
 static const struct fpl_command import_command = {
@@ -38,17 +43,48 @@ static enum fpl_status write_out(const char *file, const struct fpl_text *text,
   return FPL_OK;
 }
 
+enum format { FORMAT_JSONL, FORMAT_T4, FORMAT_T1 };
+static const char *const format_names[] = {"jsonl", "t4", "t1", NULL};
+
+/* What is exported: all, or one problem on one device. */
+struct selection {
+  int format;
+  bool with_cubins;
+  const char *problem, *device;
+};
+
+static enum fpl_status export_one(struct fpl_db *db, const struct selection *s,
+                                  struct fpl_text *out, struct fpl_err *err) {
+  if (s->format != FORMAT_JSONL && s->with_cubins)
+    return fpl_fail(err, FPL_USAGE, "--cubins: only with --format jsonl");
+  if (s->format == FORMAT_T4)
+    return fpl_t4_write(db, s->problem, s->device, out, err);
+  if (s->format == FORMAT_T1)
+    return fpl_t1_write(db, s->problem, s->device, out, err);
+  if (s->problem || s->device)
+    return fpl_fail(err, FPL_USAGE, "--problem and --device: only with --format t4 or t1");
+  return fpl_db_export(db, s->with_cubins, collect, out, err);
+}
+
 int fpl_cmd_export(int argc, char **argv) {
   const char *db_path = NULL, *file = "-";
-  bool with_cubins = false, is_json = false;
+  struct selection selection = {.format = FORMAT_JSONL};
+  bool is_json = false;
   const struct fpl_option options[] = {
       {"--db", FPL_OPTION_TEXT, &db_path, "FILE", "database (default: $FUSEPLAN_DB)", 0, 0, NULL},
-      {"--cubins", FPL_OPTION_FLAG, &with_cubins, NULL, "compiled kernels too (large)", 0, 0, NULL},
+      {"--cubins", FPL_OPTION_FLAG, &selection.with_cubins, NULL, "compiled kernels too (large)", 0,
+       0, NULL},
+      {"--format", FPL_OPTION_NAME, &selection.format, "FORMAT", "default jsonl", 0, 0,
+       format_names},
+      {"--problem", FPL_OPTION_TEXT, &selection.problem, "ID",
+       "t4, t1: problem by its id in `show`", 0, 0, NULL},
+      {"--device", FPL_OPTION_TEXT, &selection.device, "NAME",
+       "t4, t1: where the problem was tuned on several", 0, 0, NULL},
       {"--json", FPL_OPTION_FLAG, &is_json, NULL,
        "with -o FILE: one JSON object about it (the export itself is JSON lines)", 0, 0, NULL},
       {"-o", FPL_OPTION_TEXT, &file, "FILE", "where to (default: - for stdout)", 0, 0, NULL}};
   int n_arguments = 0, exit_code = 0;
-  if (!fpl_cli_begin(&export_command, options, 4, argc, argv, NULL, &n_arguments, &exit_code))
+  if (!fpl_cli_begin(&export_command, options, 7, argc, argv, NULL, &n_arguments, &exit_code))
     return exit_code;
   struct fpl_arena arena = {0};
   struct fpl_err err = {0};
@@ -61,7 +97,7 @@ int fpl_cmd_export(int argc, char **argv) {
   if (status == FPL_OK)
     status = fpl_cli_open_existing(db_path, &db, &err);
   if (status == FPL_OK)
-    status = fpl_db_export(db, with_cubins, collect, &text, &err);
+    status = export_one(db, &selection, &text, &err);
   if (status == FPL_OK)
     status = write_out(file, &text, &err);
   if (status == FPL_OK && is_json && strcmp(file, "-") != 0)
@@ -105,10 +141,8 @@ int fpl_cmd_import(int argc, char **argv) {
     status = fpl_db_refresh(db, &err);
   fpl_db_close(db);
   fpl_arena_free(&arena);
-  if (status != FPL_OK) {
-    fpl_cli_fail(&import_command, &err);
-    return status == FPL_PARSE ? FPL_EXIT_INPUT : fpl_cli_exit(status);
-  }
+  if (status != FPL_OK)
+    return fpl_cli_fail_input(&import_command, &err);
   if (is_json)
     fpl_cli_print_json(json_pack("{s:I, s:I, s:I, s:I, s:I}", "lines", (json_int_t)counts.n_lines,
                                  "added", (json_int_t)counts.n_added, "known",

@@ -1,6 +1,7 @@
 /* fuseplan show: plans of a database as a ranked table; one problem's candidates with --problem. */
 #include "db/db.h"
 #include "tuner/cli/cli.h"
+#include "tuner/cli/stored.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,9 +142,9 @@ static int show_problem(struct fpl_db *db, const char *id, bool is_json, struct 
   return status == FPL_OK ? FPL_EXIT_OK : fpl_cli_fail(&command, err);
 }
 
-static int show_plans(struct fpl_db *db, bool is_json, struct fpl_err *err) {
+static int show_plans(struct fpl_db *db, int64_t as_of_unix, bool is_json, struct fpl_err *err) {
   struct table t = {.json = is_json ? json_array() : NULL};
-  const enum fpl_status status = fpl_db_each_plan(db, add_plan, &t, err);
+  const enum fpl_status status = fpl_db_each_plan_as_of(db, as_of_unix, add_plan, &t, err);
   if (status == FPL_OK && is_json)
     fpl_cli_print_json(json_pack("{s:O}", "plans", t.json));
   else if (status == FPL_OK)
@@ -154,21 +155,27 @@ static int show_plans(struct fpl_db *db, bool is_json, struct fpl_err *err) {
 }
 
 int fpl_cmd_show(int argc, char **argv) {
-  const char *db_path = NULL, *problem = NULL;
+  const char *db_path = NULL, *problem = NULL, *as_of = NULL;
   bool is_json = false;
   const struct fpl_option options[] = {
       {"--db", FPL_OPTION_TEXT, &db_path, "FILE", "database (default: $FUSEPLAN_DB)", 0, 0, NULL},
       {"--problem", FPL_OPTION_TEXT, &problem, "ID", "candidates of this problem (id of the table)",
        0, 0, NULL},
+      {"--as-of", FPL_OPTION_TEXT, &as_of, "DATE", FPL_AS_OF_MEANING, 0, 0, NULL},
       {"--json", FPL_OPTION_FLAG, &is_json, NULL, "one JSON object", 0, 0, NULL}};
   int n_arguments = 0, exit_code = 0;
-  if (!fpl_cli_begin(&command, options, 3, argc, argv, NULL, &n_arguments, &exit_code))
+  if (!fpl_cli_begin(&command, options, 4, argc, argv, NULL, &n_arguments, &exit_code))
     return exit_code;
   struct fpl_arena arena = {0};
   struct fpl_err err = {0};
   struct fpl_paths paths;
   struct fpl_db *db = NULL;
-  enum fpl_status status = fpl_paths_find(&arena, &paths, &err);
+  int64_t as_of_unix = INT64_MAX;
+  enum fpl_status status = fpl_as_of_read(as_of, &as_of_unix, &err);
+  if (status == FPL_OK && problem && as_of)
+    status = fpl_fail(&err, FPL_USAGE, "--as-of: candidates have no date: see `fuseplan history`");
+  if (status == FPL_OK)
+    status = fpl_paths_find(&arena, &paths, &err);
   if (status == FPL_OK)
     status = fpl_cli_database(&paths, db_path, &db_path, &err);
   if (status == FPL_OK)
@@ -176,7 +183,8 @@ int fpl_cmd_show(int argc, char **argv) {
   if (status != FPL_OK)
     exit_code = fpl_cli_fail(&command, &err);
   else
-    exit_code = problem ? show_problem(db, problem, is_json, &err) : show_plans(db, is_json, &err);
+    exit_code = problem ? show_problem(db, problem, is_json, &err)
+                        : show_plans(db, as_of_unix, is_json, &err);
   fpl_db_close(db);
   fpl_arena_free(&arena);
   return exit_code;
