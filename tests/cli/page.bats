@@ -102,6 +102,17 @@ column() { # KEY FILE
   grep -q '<p>0 plans</p>' "$scratch/none.html"
 }
 
+@test "times that no axis can hold leave the rest of the page whole" {
+  shipped_page
+  cp "$shipped" "$scratch/odd.db"
+  sqlite3 "$scratch/odd.db" 'UPDATE plans SET measured_us = 1e-320 WHERE id % 3 = 0;
+    UPDATE plans SET measured_us = 9e999, library_us = 9e999, created_unix = 9e18 WHERE id % 3 = 1'
+  timeout 10 "$fuseplan" show --db "$scratch/odd.db" --html "$scratch/odd.html"
+  tests/cli/page.py check "$scratch/odd.html"
+  [ "$(grep -c '<a href="#plan-' "$scratch/odd.html")" -eq "$(sqlite3 "$scratch/odd.db" \
+    'SELECT count(*) FROM answers WHERE id % 3 = 2')" ]
+}
+
 @test "the page goes to stdout too, the same bytes every time" {
   shipped_page
   "$fuseplan" show --db "$shipped" --html - | cmp - "$page"

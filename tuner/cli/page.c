@@ -57,7 +57,8 @@ enum fpl_status fpl_page_add(void *context, const struct fpl_plan *plan, struct 
 }
 
 double fpl_page_speedup(const struct fpl_page_plan *p) {
-  return p->plan.measured_us > 0 ? p->plan.library_us / p->plan.measured_us : 0;
+  const double speedup = p->plan.library_us / p->plan.measured_us;
+  return p->plan.measured_us > 0 && isfinite(speedup) ? speedup : 0;
 }
 
 void fpl_html_text(struct fpl_text *out, const char *text) {

@@ -18,8 +18,13 @@ static const char *const shapes[] = {[FPL_KIND_GEMM_CHAIN] = "m-5 0a5 5 0 1 0 10
 static const enum fpl_kind kinds[] = {FPL_KIND_GEMM_CHAIN, FPL_KIND_GATED_FFN, FPL_KIND_CONV_CHAIN};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
+/* What a logarithmic axis can hold; a stored number may be any. */
+static bool is_time(double us) {
+  return us > 1e-9 && us < 1e12;
+}
+
 static bool has_point(const struct fpl_page_plan *p) {
-  return p->floor_us > 0 && p->plan.measured_us > 0;
+  return is_time(p->floor_us) && is_time(p->plan.measured_us);
 }
 
 static double position(const struct axis *a, double us) {
@@ -99,7 +104,7 @@ static void write_point(const struct axis *x, const struct axis *y, const struct
   fpl_text_append(out, ": %.2f us, %.0f %% of it the floor of its %s; library %.2f us</title>",
                   plan->measured_us, 100 * p->floor_us / plan->measured_us,
                   is_of_bytes ? "bytes" : "operations", plan->library_us);
-  if (plan->library_us > 0)
+  if (is_time(plan->library_us))
     fpl_text_append(out, "<path class=\"gap\" d=\"M%.1f %.1fV%.1f\"/>", at_x, at_y,
                     position(y, plan->library_us));
   fpl_text_append(out, "<path class=\"point %s%s\" d=\"M%.1f %.1f%s\"/></a>\n",
@@ -132,7 +137,7 @@ void fpl_page_plot(const struct fpl_page *page, struct fpl_text *out) {
     n++;
     widen(&x, p->floor_us);
     widen(&y, p->plan.measured_us);
-    if (p->plan.library_us > 0)
+    if (is_time(p->plan.library_us))
       widen(&y, p->plan.library_us);
   }
   if (n == 0) {
