@@ -37,7 +37,7 @@ LIB_SOURCES := $(filter-out $(if $(HAS_CUDA),$(NO_CUDA_SOURCES),$(CUDA_SOURCES))
 CLI_SOURCES := $(wildcard tuner/cli/*.c)
 GENERATED := $(BUILD)/gen/skeleton_files.c $(BUILD)/gen/migrations.c
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(GENERATED:.c=.o)
-CLI_OBJECTS := $(CLI_SOURCES:%.c=$(BUILD)/obj/%.o)
+CLI_OBJECTS := $(CLI_SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/gen/page_files.o
 CUDA_INCLUDE := $(if $(HAS_CUDA),-isystem $(CUDA_HOME)/include)
 # Not with sanitizers: p_skeleton is NVRTC at work, which is not ours to check.
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out $(if $(SAN),tests/prop/p_skeleton.c), \
@@ -62,6 +62,10 @@ $(BUILD)/.setup-%: tools/setup.sh
 	@mkdir -p $(BUILD)
 	@tools/setup.sh $*
 	@touch $@
+# A machine that can have no browser skips the tests that need one.
+$(BUILD)/.setup-browser: tools/setup.sh | $(BUILD)/.setup-test
+	@tools/setup.sh browser || echo "setup: no browser: the tests that need one are skipped"
+	@touch $@
 $(BUILD)/.setup-test $(BUILD)/.setup-lint $(BUILD)/.setup-fuzz: | $(BUILD)/.setup-build
 
 $(BUILD)/fuseplan: $(CLI_OBJECTS) $(BUILD)/libfuseplan.a
@@ -72,9 +76,14 @@ $(BUILD)/libfuseplan.a: $(LIB_OBJECTS)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
-$(BUILD)/gen/skeleton_files.c: tools/embed-files.sh $(shell find codegen/skeletons -name '*.cu*')
+# A table of embedded files: its header, its name, and the files.
+$(BUILD)/gen/skeleton_files.c: EMBED = codegen/files.h skeleton
+$(BUILD)/gen/skeleton_files.c: $(shell find codegen/skeletons -name '*.cu*')
+$(BUILD)/gen/page_files.c: EMBED = tuner/cli/page.h page
+$(BUILD)/gen/page_files.c: $(wildcard tuner/cli/page/*)
+$(BUILD)/gen/%_files.c: tools/embed-files.sh
 	@mkdir -p $(@D)
-	$(Q)tools/embed-files.sh > $@.part && mv $@.part $@
+	$(Q)tools/embed-files.sh $(EMBED) $(filter-out $<,$^) > $@.part && mv $@.part $@
 
 $(BUILD)/gen/migrations.c: tools/embed-sql.sh $(wildcard db/sql/*.sql)
 	@mkdir -p $(@D)
@@ -106,7 +115,7 @@ run: build ## plan a real FFN: tune (on a GPU, else by model), store, look up
 	@tools/run.sh $(BUILD)
 
 .PHONY: test
-test: $(BUILD)/.setup-test check ## all tests; the last line reads "N passed, N failed"
+test: $(BUILD)/.setup-test $(BUILD)/.setup-browser check ## all tests; the last line reads "N passed, N failed"
 
 .PHONY: tests
 tests: build $(TESTS) $(FAKES) $(FUZZERS) $(GPU_TESTS)

@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# Installs what a Debian machine lacks. usage: setup.sh build|test|lint|fuzz|bench
+# Installs what a Debian machine lacks. usage: setup.sh build|test|browser|lint|fuzz|bench
 set -euo pipefail
 
 build="gcc libc6-dev make libsqlite3-dev libyaml-dev libjansson-dev libmd-dev"
 test="$build g++ libcmocka-dev bats perl valgrind sqlite3 jq python3"
 lint="$build libcmocka-dev clang clang-format clang-tidy cppcheck shellcheck"
+browser="chromium fonts-dejavu-core tidy"
 fuzz="$build clang libclang-rt-14-dev"
 
 case "${1:-}" in
 build) wanted=$build ;;
 test) wanted=$test ;;
 lint) wanted=$lint ;;
+browser) wanted=$browser ;;
 bench) wanted=python3 ;;
 fuzz) wanted=$fuzz ;;
 *)
-  echo "usage: setup.sh build|test|lint|fuzz|bench" >&2
+  echo "usage: setup.sh build|test|browser|lint|fuzz|bench" >&2
   exit 2
   ;;
 esac

@@ -47,6 +47,7 @@ check 0 lookup "${problem[@]}"
 check 1 lookup --kind gemm_chain --m 3 --n 512 --k 32 --device h200 --json
 check 0 show
 check 0 show --json
+check 0 show --html -
 check 0 show --problem 1
 check 1 show --problem 99 --json
 check 0 export -o "$scratch/plans.jsonl"

@@ -4,6 +4,7 @@
 #include "tuner/base/sys.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int fpl_cli_exit(enum fpl_status status) {
   switch (status) {
@@ -79,6 +80,15 @@ bool fpl_cli_print_json(json_t *object) {
   putchar('\n');
   json_decref(object);
   return status == 0;
+}
+
+enum fpl_status fpl_cli_write(const char *file, const struct fpl_text *text, struct fpl_err *err) {
+  const char *const bytes = text->text ? text->text : "";
+  if (strcmp(file, "-") != 0)
+    return fpl_file_write(file, bytes, text->length, err);
+  if (fwrite(bytes, 1, text->length, stdout) != text->length || fflush(stdout) != 0)
+    return fpl_fail(err, FPL_IO, "stdout: cannot write");
+  return FPL_OK;
 }
 
 json_t *fpl_json_schedule(const struct fpl_schedule *s) {

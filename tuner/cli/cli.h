@@ -3,6 +3,7 @@
 #define FPL_CLI_CLI_H
 
 #include "tuner/base/status.h"
+#include "tuner/base/str.h"
 #include "tuner/cli/opts.h"
 #include "tuner/cli/paths.h"
 #include "tuner/core/plan.h"
@@ -65,6 +66,9 @@ enum fpl_status fpl_cli_open_existing(const char *path, struct fpl_db **out, str
 
 /* Prints and frees; keys in insertion order, one object, a newline. False: out of memory. */
 bool fpl_cli_print_json(json_t *object);
+
+/* Writes a whole file, atomically; "-" is stdout. */
+enum fpl_status fpl_cli_write(const char *file, const struct fpl_text *text, struct fpl_err *err);
 
 json_t *fpl_json_schedule(const struct fpl_schedule *s);
 json_t *fpl_json_kernel(const struct fpl_kernel *k, int64_t m);

@@ -33,16 +33,6 @@ static enum fpl_status collect(void *context, const char *bytes, size_t length,
   return text->is_broken ? fpl_fail(err, FPL_NO_MEMORY, "out of memory") : FPL_OK;
 }
 
-static enum fpl_status write_out(const char *file, const struct fpl_text *text,
-                                 struct fpl_err *err) {
-  const char *const bytes = text->text ? text->text : "";
-  if (strcmp(file, "-") != 0)
-    return fpl_file_write(file, bytes, text->length, err);
-  if (fwrite(bytes, 1, text->length, stdout) != text->length || fflush(stdout) != 0)
-    return fpl_fail(err, FPL_IO, "stdout: cannot write");
-  return FPL_OK;
-}
-
 enum format { FORMAT_JSONL, FORMAT_T4, FORMAT_T1 };
 static const char *const format_names[] = {"jsonl", "t4", "t1", NULL};
 
@@ -99,7 +89,7 @@ int fpl_cmd_export(int argc, char **argv) {
   if (status == FPL_OK)
     status = export_one(db, &selection, &text, &err);
   if (status == FPL_OK)
-    status = write_out(file, &text, &err);
+    status = fpl_cli_write(file, &text, &err);
   if (status == FPL_OK && is_json && strcmp(file, "-") != 0)
     fpl_cli_print_json(json_pack("{s:s, s:I}", "file", file, "bytes", (json_int_t)text.length));
   fpl_text_free(&text);

@@ -115,6 +115,8 @@ int fpl_cmd_merge(int argc, char **argv) {
   if (status == FPL_OK)
     status = fpl_db_merge(db, others, n_others, &merge, &err);
   if (status == FPL_OK)
+    status = fpl_db_refresh(db, &err);
+  if (status == FPL_OK)
     print_merge(&merge, is_json);
   else
     exit_code = fpl_cli_fail_input(&command, &err);

@@ -1,6 +1,8 @@
-/* fuseplan show: plans of a database as a ranked table; one problem's candidates with --problem. */
+/* fuseplan show: plans of a database as a ranked table or as a page (page.h); one problem's
+ * candidates with --problem. */
 #include "db/db.h"
 #include "tuner/cli/cli.h"
+#include "tuner/cli/page.h"
 #include "tuner/cli/stored.h"
 
 #include <stdio.h>
@@ -12,7 +14,9 @@ static const struct fpl_command command = {
     .arguments = "",
     .summary =
         "Lists the plans of a database, largest gain over the library first; with --problem every\n"
-        "candidate of one problem with its time, prediction and outcome.",
+        "candidate of one problem with its time, prediction and outcome; with --html as a page "
+        "for\n"
+        "a browser, one file that needs no other.",
     .example = "fuseplan show --db /tmp/plans.db"};
 
 struct row {
@@ -154,17 +158,57 @@ static int show_plans(struct fpl_db *db, int64_t as_of_unix, bool is_json, struc
   return status == FPL_OK ? FPL_EXIT_OK : fpl_cli_fail(&command, err);
 }
 
+static int show_page(struct fpl_db *db, const struct fpl_paths *paths, int64_t as_of_unix,
+                     const char *file, bool is_json, struct fpl_err *err) {
+  struct fpl_arena arena = {0};
+  struct fpl_page page = {0};
+  struct fpl_text text = {0};
+  enum fpl_status status = fpl_page_init(&page, &arena, paths, err);
+  if (status == FPL_IO) {
+    fprintf(stderr, "fuseplan: %s: the page is without floors\n", err->text);
+    status = FPL_OK;
+  }
+  if (status == FPL_OK)
+    status = as_of_unix == INT64_MAX
+                 ? fpl_db_each_plan(db, fpl_page_add, &page, err)
+                 : fpl_db_each_plan_as_of(db, as_of_unix, fpl_page_add, &page, err);
+  if (status == FPL_OK)
+    status = fpl_page_write(&page, &text, err);
+  if (status == FPL_OK)
+    status = fpl_cli_write(file, &text, err);
+  if (status == FPL_OK && is_json)
+    fpl_cli_print_json(json_pack("{s:s, s:I, s:I}", "file", file, "plans", (json_int_t)page.n,
+                                 "bytes", (json_int_t)text.length));
+  fpl_text_free(&text);
+  fpl_page_free(&page);
+  fpl_arena_free(&arena);
+  return status == FPL_OK ? FPL_EXIT_OK : fpl_cli_fail(&command, err);
+}
+
+/* A page is of plans, and alone on stdout. */
+static enum fpl_status check_page(const char *html, const char *problem, bool is_json,
+                                  struct fpl_err *err) {
+  if (html && problem)
+    return fpl_fail(err, FPL_USAGE, "--html is a page of plans: leave --problem out");
+  if (html && is_json && strcmp(html, "-") == 0)
+    return fpl_fail(err, FPL_USAGE, "--html - and --json both go to stdout: name a file");
+  return FPL_OK;
+}
+
 int fpl_cmd_show(int argc, char **argv) {
-  const char *db_path = NULL, *problem = NULL, *as_of = NULL;
+  const char *db_path = NULL, *problem = NULL, *as_of = NULL, *html = NULL;
   bool is_json = false;
   const struct fpl_option options[] = {
       {"--db", FPL_OPTION_TEXT, &db_path, "FILE", "database (default: $FUSEPLAN_DB)", 0, 0, NULL},
       {"--problem", FPL_OPTION_TEXT, &problem, "ID", "candidates of this problem (id of the table)",
        0, 0, NULL},
       {"--as-of", FPL_OPTION_TEXT, &as_of, "DATE", FPL_AS_OF_MEANING, 0, 0, NULL},
-      {"--json", FPL_OPTION_FLAG, &is_json, NULL, "one JSON object", 0, 0, NULL}};
+      {"--html", FPL_OPTION_TEXT, &html, "FILE", "a page for a browser (- for stdout)", 0, 0, NULL},
+      {"--json", FPL_OPTION_FLAG, &is_json, NULL, "one JSON object; with --html FILE: about it", 0,
+       0, NULL}};
   int n_arguments = 0, exit_code = 0;
-  if (!fpl_cli_begin(&command, options, 4, argc, argv, NULL, &n_arguments, &exit_code))
+  if (!fpl_cli_begin(&command, options, sizeof options / sizeof *options, argc, argv, NULL,
+                     &n_arguments, &exit_code))
     return exit_code;
   struct fpl_arena arena = {0};
   struct fpl_err err = {0};
@@ -175,6 +219,8 @@ int fpl_cmd_show(int argc, char **argv) {
   if (status == FPL_OK && problem && as_of)
     status = fpl_fail(&err, FPL_USAGE, "--as-of: candidates have no date: see `fuseplan history`");
   if (status == FPL_OK)
+    status = check_page(html, problem, is_json, &err);
+  if (status == FPL_OK)
     status = fpl_paths_find(&arena, &paths, &err);
   if (status == FPL_OK)
     status = fpl_cli_database(&paths, db_path, &db_path, &err);
@@ -183,8 +229,9 @@ int fpl_cmd_show(int argc, char **argv) {
   if (status != FPL_OK)
     exit_code = fpl_cli_fail(&command, &err);
   else
-    exit_code = problem ? show_problem(db, problem, is_json, &err)
-                        : show_plans(db, as_of_unix, is_json, &err);
+    exit_code = html      ? show_page(db, &paths, as_of_unix, html, is_json, &err)
+                : problem ? show_problem(db, problem, is_json, &err)
+                          : show_plans(db, as_of_unix, is_json, &err);
   fpl_db_close(db);
   fpl_arena_free(&arena);
   return exit_code;
