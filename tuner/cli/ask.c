@@ -35,8 +35,11 @@ static enum fpl_status find_device(struct fpl_ask *ask, struct fpl_err *err) {
 }
 
 static enum fpl_status open_layer(struct fpl_ask *ask, const char *path, struct fpl_err *err) {
-  ask->layer_paths[ask->n_layers] = path;
-  const enum fpl_status status = fpl_cli_open_existing(path, &ask->layers[ask->n_layers], err);
+  const int at = ask->n_layers;
+  ask->layer_paths[at] = path;
+  const enum fpl_status status = fpl_snapshot_is_one(path)
+                                     ? fpl_snapshot_open(path, &ask->snapshots[at], err)
+                                     : fpl_cli_open_existing(path, &ask->databases[at], err);
   if (status == FPL_OK)
     ask->n_layers++;
   return status;
@@ -69,7 +72,8 @@ enum fpl_status fpl_ask_layers(struct fpl_ask *ask, enum fpl_tier last, struct f
     return status;
   struct fpl_source sources[FPL_ASK_LAYERS];
   for (int i = 0; i < ask->n_layers; i++)
-    sources[i] = fpl_db_source(ask->layers[i]);
+    sources[i] = ask->snapshots[i] ? fpl_snapshot_source(ask->snapshots[i])
+                                   : fpl_db_source(ask->databases[i]);
   const struct fpl_wanted wanted = {.problem = &ask->problem,
                                     .device = &ask->device,
                                     .is_deterministic = ask->is_deterministic,
@@ -81,7 +85,9 @@ enum fpl_status fpl_ask_layers(struct fpl_ask *ask, enum fpl_tier last, struct f
 
 void fpl_ask_free(struct fpl_ask *ask) {
   fpl_plan_free(&ask->answer.plan);
-  for (int i = 0; i < ask->n_layers; i++)
-    fpl_db_close(ask->layers[i]);
+  for (int i = 0; i < ask->n_layers; i++) {
+    fpl_db_close(ask->databases[i]);
+    fpl_snapshot_close(ask->snapshots[i]);
+  }
   fpl_arena_free(&ask->arena);
 }

@@ -1,14 +1,14 @@
 /* Asking the plan databases: the layers, the machine that asks, and the answer. What `lookup` and
  * `explain` share.
  *
- * Layers: --db names a file, and that file alone is asked. Without it the user's database
+ * Layers: --db names a file, and that file alone is asked; it may be a snapshot. Without it the user's database
  * ($FUSEPLAN_DB, else the default) lies above the one that comes with the program; either may be
  * missing. Who wins: tuner/core/answer.h.
  */
 #ifndef FPL_CLI_ASK_H
 #define FPL_CLI_ASK_H
 
-#include "db/db.h"
+#include "db/snapshot.h"
 #include "tuner/cli/cli.h"
 
 enum { FPL_ASK_LAYERS = 2, FPL_ASK_OPTIONS = FPL_PROBLEM_OPTIONS + 6 };
@@ -25,7 +25,8 @@ struct fpl_ask {
   struct fpl_device device;
   struct fpl_environment environment;
   const char *layer_paths[FPL_ASK_LAYERS];
-  struct fpl_db *layers[FPL_ASK_LAYERS];
+  struct fpl_db *databases[FPL_ASK_LAYERS]; /* NULL where the layer is a snapshot */
+  struct fpl_snapshot *snapshots[FPL_ASK_LAYERS];
   int n_layers;
   struct fpl_answer answer;
 };

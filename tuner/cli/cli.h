@@ -30,6 +30,7 @@ int fpl_cmd_tune(int argc, char **argv);
 int fpl_cmd_lookup(int argc, char **argv);
 int fpl_cmd_explain(int argc, char **argv);
 int fpl_cmd_list_misses(int argc, char **argv);
+int fpl_cmd_snapshot(int argc, char **argv);
 int fpl_cmd_show(int argc, char **argv);
 int fpl_cmd_export(int argc, char **argv);
 int fpl_cmd_import(int argc, char **argv);

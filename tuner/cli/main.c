@@ -20,6 +20,7 @@ static const struct {
     {"import", fpl_cmd_import, "read such text into a database"},
     {"merge", fpl_cmd_merge, "join databases into one"},
     {"diff", fpl_cmd_diff, "compare the answers of two databases"},
+    {"snapshot", fpl_cmd_snapshot, "a database's answers as one immutable file"},
     {"doctor", fpl_cmd_doctor, "what this machine has, and what to do about the rest"},
     {"worker", fpl_cmd_worker, NULL},
     {"compile-kernel", fpl_cmd_compile_kernel, NULL},

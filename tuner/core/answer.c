@@ -98,7 +98,7 @@ static int compare_i64(int64_t a, int64_t b) {
   return (a > b) - (a < b);
 }
 
-/* The rule of who wins, in answer.h; equal ones keep the order in which they came. */
+/* The rule of who wins, in answer.h. Problems of one source differ, so no two are equal. */
 static bool is_better(const struct pick *a, const struct pick *b) {
   if (!b->is_set)
     return true;
@@ -109,8 +109,15 @@ static bool is_better(const struct pick *a, const struct pick *b) {
   if (a->layer != b->layer)
     return a->layer < b->layer;
   const struct fpl_problem *const p = &a->problem, *const q = &b->problem;
-  const int orders[] = {compare_i64(b->created_unix, a->created_unix), compare_i64(p->m, q->m),
-                        compare_i64(p->n, q->n), compare_i64(p->k, q->k), compare_i64(p->l, q->l)};
+  const int orders[] = {compare_i64(b->created_unix, a->created_unix),
+                        compare_i64(p->m, q->m),
+                        compare_i64(p->n, q->n),
+                        compare_i64(p->k, q->k),
+                        compare_i64(p->l, q->l),
+                        compare_i64(p->conv.batch, q->conv.batch),
+                        compare_i64(p->conv.ic, q->conv.ic),
+                        compare_i64(p->conv.h, q->conv.h),
+                        compare_i64(p->conv.w, q->conv.w)};
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
     if (orders[i] != 0)
       return orders[i] < 0;

@@ -15,7 +15,8 @@
  * the image's kernel size equal.
  *
  * Who wins, among plans of one tier: the trusted provenance (measured, predicted, simulated), then
- * the smaller distance, then the upper layer, then the newer plan, then the smaller m, n, k, l.
+ * the smaller distance, then the upper layer, then the newer plan, then the smaller m, n, k, l,
+ * batch, ic, h, w.
  * A source visits plans of one problem best first.
  *
  * Pure: no clock, no files; the same sources give the same answer everywhere.
