@@ -26,14 +26,15 @@ comma := ,
 LIBS := -l:libsqlite3.a -l:libyaml.a -l:libjansson.a -l:libmd.a -ldl -lm -lpthread
 
 # Files that need the toolkit's headers, and what stands in for them without.
-CUDA_SOURCES := $(wildcard tuner/measure/driver.c tuner/measure/inputs.c tuner/measure/probe.c \
+CUDA_SOURCES := $(wildcard tuner/launch/driver.c tuner/launch/maps.c tuner/launch/loaded.c \
+  tuner/launch/resident.c tuner/measure/gpu.c tuner/measure/inputs.c tuner/measure/probe.c \
   tuner/measure/sample_*.c tuner/measure/verify_cuda.c tuner/measure/baseline_cublaslt.c \
   tuner/measure/baseline_cudnn.c tuner/measure/baseline_pair.c \
   tuner/measure/worker.c)
 NO_CUDA_SOURCES := $(wildcard tuner/*/*_none.c tuner/*/*_absent.c)
 LIB_SOURCES := $(filter-out $(if $(HAS_CUDA),$(NO_CUDA_SOURCES),$(CUDA_SOURCES)), \
   $(wildcard tuner/base/*.c tuner/core/*.c costmodel/*.c codegen/*.c tuner/search/*.c \
-  tuner/measure/*.c db/*.c))
+  tuner/launch/*.c tuner/measure/*.c tuner/lib/*.c db/*.c))
 CLI_SOURCES := $(wildcard tuner/cli/*.c)
 GENERATED := $(BUILD)/gen/skeleton_files.c $(BUILD)/gen/migrations.c
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(GENERATED:.c=.o)
