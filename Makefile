@@ -25,6 +25,9 @@ ALL_CFLAGS = -std=c11 $(WARNINGS) $(CFLAGS) $(if $(SAN),-fsanitize=address$(comm
 comma := ,
 LIBS := -l:libsqlite3.a -l:libyaml.a -l:libjansson.a -l:libmd.a -ldl -lm -lpthread
 
+# Position-independent for the shared library, in which fuseplan.h alone is visible.
+ALL_CFLAGS += -fPIC -fvisibility=hidden
+
 # Files that need the toolkit's headers, and what stands in for them without.
 CUDA_SOURCES := $(wildcard tuner/launch/driver.c tuner/launch/maps.c tuner/launch/loaded.c \
   tuner/launch/resident.c tuner/measure/gpu.c tuner/measure/inputs.c tuner/measure/probe.c \
@@ -32,18 +35,19 @@ CUDA_SOURCES := $(wildcard tuner/launch/driver.c tuner/launch/maps.c tuner/launc
   tuner/measure/baseline_cudnn.c tuner/measure/baseline_pair.c \
   tuner/measure/worker.c)
 NO_CUDA_SOURCES := $(wildcard tuner/*/*_none.c tuner/*/*_absent.c)
-LIB_SOURCES := $(filter-out $(if $(HAS_CUDA),$(NO_CUDA_SOURCES),$(CUDA_SOURCES)), \
+FPL_SOURCES := $(filter-out $(if $(HAS_CUDA),$(NO_CUDA_SOURCES),$(CUDA_SOURCES)), \
   $(wildcard tuner/base/*.c tuner/core/*.c costmodel/*.c codegen/*.c tuner/search/*.c \
   tuner/launch/*.c tuner/measure/*.c tuner/lib/*.c db/*.c))
 CLI_SOURCES := $(wildcard tuner/cli/*.c)
 GENERATED := $(BUILD)/gen/skeleton_files.c $(BUILD)/gen/migrations.c
-LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(GENERATED:.c=.o)
+FPL_OBJECTS := $(FPL_SOURCES:%.c=$(BUILD)/obj/%.o) $(GENERATED:.c=.o)
 CLI_OBJECTS := $(CLI_SOURCES:%.c=$(BUILD)/obj/%.o)
 CUDA_INCLUDE := $(if $(HAS_CUDA),-isystem $(CUDA_HOME)/include)
 # Not with sanitizers: p_skeleton is NVRTC at work, which is not ours to check.
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out $(if $(SAN),tests/prop/p_skeleton.c), \
   $(wildcard tests/unit/t_*.c tests/prop/p_*.c)))
-FAKES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fakes/*.c))
+FAKES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fakes/*.c)) \
+  $(if $(HAS_CUDA),$(BUILD)/tests/fakes/libcuda.so.1)
 CUDA_TESTS := tests/gpu/gpu_launches.c tests/gpu/gpu_accuracy.c
 GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out \
   $(if $(HAS_CUDA),,$(CUDA_TESTS)),$(wildcard tests/gpu/*.c)))
@@ -65,11 +69,11 @@ $(BUILD)/.setup-%: tools/setup.sh
 	@touch $@
 $(BUILD)/.setup-test $(BUILD)/.setup-lint $(BUILD)/.setup-fuzz: | $(BUILD)/.setup-build
 
-$(BUILD)/fuseplan: $(CLI_OBJECTS) $(BUILD)/libfuseplan.a
+$(BUILD)/fuseplan: $(CLI_OBJECTS) $(BUILD)/libfpl.a
 	@echo "link $@"
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/libfuseplan.a: $(LIB_OBJECTS)
+$(BUILD)/libfpl.a: $(FPL_OBJECTS)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
@@ -90,14 +94,20 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/.setup-build
 	@echo "cc $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_VERSION='"$(VERSION)"' -c -o $@ $<
 
-$(BUILD)/tests/%: tests/%.c $(BUILD)/libfuseplan.a | $(BUILD)/.setup-test
+$(BUILD)/tests/%: tests/%.c $(BUILD)/libfpl.a | $(BUILD)/.setup-test
 	@mkdir -p $(@D)
 	@echo "cc $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_BUILD='"$(BUILD)"' -o $@ $< \
-	  $(BUILD)/libfuseplan.a $(LIBS) -lcmocka
+	  $(BUILD)/libfpl.a $(LIBS) -lcmocka
+
+$(BUILD)/tests/fakes/libcuda.so.1: $(wildcard tests/fakes/libcuda/*.[ch]) tuner/launch/driver.h
+	@mkdir -p $(@D)
+	@echo "link $@"
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $(CUDA_INCLUDE) -shared -Wl,-soname,libcuda.so.1 \
+	  -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(BUILD)/obj/tuner/cli/opts.o \
-  $(BUILD)/libfuseplan.a
+  $(BUILD)/libfpl.a
 	@mkdir -p $(@D)
 	@echo "cc $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
@@ -177,4 +187,4 @@ ci: ## everything that needs no GPU; the last line is that of `make test`
 clean: ## remove the build directory
 	rm -rf $(BUILD)
 
--include $(LIB_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d) $(GPU_TESTS:=.d)
+-include $(FPL_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d) $(GPU_TESTS:=.d)

@@ -94,6 +94,24 @@ enum fpl_status fpl_db_find_deterministic_plan(struct fpl_db *db, const struct f
                                                struct fpl_plan *out, bool *out_found,
                                                struct fpl_err *err);
 
+/* Every plan that may answer: by key of the problem, then of the device class, then in the order of
+ * fpl_db_find_plan, which answers with the first. No cubin is loaded; kernel.cubin_bytes is its size
+ * where it is stored, else 0. Rules of `visit` as below. */
+typedef enum fpl_status fpl_db_visit_usable_plan(void *context, const struct fpl_plan *plan,
+                                                 const char *device_class_key, struct fpl_err *err);
+enum fpl_status fpl_db_each_usable_plan(struct fpl_db *db, fpl_db_visit_usable_plan *visit,
+                                        void *context, struct fpl_err *err);
+/* The plan with this number, with its cubin. */
+enum fpl_status fpl_db_find_plan_by_id(struct fpl_db *db, int64_t id, struct fpl_plan *out,
+                                       bool *out_found, struct fpl_err *err);
+
+/* The device classes, that of the newest plan first. Identity, limits and names alone are stored;
+ * rates are 0. Rules of `visit` as below. */
+typedef enum fpl_status fpl_db_visit_device_class(void *context, const struct fpl_device *device,
+                                                  struct fpl_err *err);
+enum fpl_status fpl_db_each_device_class(struct fpl_db *db, fpl_db_visit_device_class *visit,
+                                         void *context, struct fpl_err *err);
+
 /* The answers of the whole database by kind, dtype, act, n, k, l, m, device class. `visit` must not
  * keep the plan; a status other than FPL_OK ends the walk and is returned. During a walk the same
  * walk must not be started again on this connection. */

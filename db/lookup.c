@@ -183,6 +183,81 @@ enum fpl_status fpl_db_find_deterministic_plan(struct fpl_db *db, const struct f
                    out_found, err);
 }
 
+enum fpl_status fpl_db_find_plan_by_id(struct fpl_db *db, int64_t id, struct fpl_plan *out,
+                                       bool *out_found, struct fpl_err *err) {
+  memset(out, 0, sizeof *out);
+  *out_found = false;
+  if (!db)
+    return FPL_OK;
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_PLAN_BY_ID);
+  fpl_bind_i64(&b, id);
+  bool has_row = false;
+  enum fpl_status status = fpl_bind_step(&b, &has_row, err);
+  if (status != FPL_OK || !has_row)
+    return status;
+  status = read_plan(db, b.statement, NULL, out, err);
+  if (status == FPL_OK && out->kernel.sha[0])
+    status = read_cubin(db, &out->kernel, err);
+  fpl_bind_reset(&b);
+  *out_found = status == FPL_OK;
+  if (status != FPL_OK)
+    fpl_plan_free(out);
+  return status;
+}
+
+enum fpl_status fpl_db_each_usable_plan(struct fpl_db *db, fpl_db_visit_usable_plan *visit,
+                                        void *context, struct fpl_err *err) {
+  enum { ADDED_COLUMNS = 2 }; /* behind those of plan_records */
+  if (!db)
+    return FPL_OK;
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_USABLE_PLAN);
+  bool has_row = false;
+  enum fpl_status status = FPL_OK;
+  while (status == FPL_OK && (status = fpl_bind_step(&b, &has_row, err)) == FPL_OK && has_row) {
+    struct fpl_plan plan = {0};
+    status = read_plan(db, b.statement, NULL, &plan, err);
+    struct fpl_read r = {.statement = b.statement,
+                         .next = sqlite3_column_count(b.statement) - ADDED_COLUMNS};
+    const char *const device_class_key = fpl_read_text(&r);
+    plan.kernel.cubin_bytes = (size_t)fpl_read_i64(&r);
+    if (status == FPL_OK)
+      status = visit(context, &plan, device_class_key, err);
+    fpl_plan_free(&plan);
+  }
+  fpl_bind_reset(&b);
+  return status;
+}
+
+enum fpl_status fpl_db_each_device_class(struct fpl_db *db, fpl_db_visit_device_class *visit,
+                                         void *context, struct fpl_err *err) {
+  if (!db)
+    return FPL_OK;
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_DEVICE_CLASS);
+  bool has_row = false;
+  enum fpl_status status = FPL_OK;
+  while (status == FPL_OK && (status = fpl_bind_step(&b, &has_row, err)) == FPL_OK && has_row) {
+    struct fpl_read r = {.statement = b.statement};
+    struct fpl_device d = {0};
+    fpl_read_copy(&r, d.name, sizeof d.name);
+    fpl_read_copy(&r, d.title, sizeof d.title);
+    d.capability_major = fpl_read_i64(&r);
+    d.capability_minor = fpl_read_i64(&r);
+    d.sms = fpl_read_i64(&r);
+    d.l2_bytes = fpl_read_i64(&r);
+    d.hbm_bytes = fpl_read_i64(&r);
+    d.sm_clock_mhz = fpl_read_f64(&r);
+    d.smem_bytes_per_block = fpl_read_i64(&r);
+    d.smem_bytes_per_sm = fpl_read_i64(&r);
+    d.registers_per_sm = fpl_read_i64(&r);
+    d.threads_per_sm = fpl_read_i64(&r);
+    d.max_cluster = fpl_read_i64(&r);
+    status = r.is_bad ? fpl_db_fail_row(db, "a device class cannot be read", err)
+                      : visit(context, &d, err);
+  }
+  fpl_bind_reset(&b);
+  return status;
+}
+
 enum fpl_status fpl_db_each_plan(struct fpl_db *db, fpl_db_visit_plan *visit, void *context,
                                  struct fpl_err *err) {
   if (!db)

@@ -1,0 +1,120 @@
+/* Decides which stored device class a name or a GPU is. */
+#include "tuner/launch/resident.h"
+#include "tuner/lib/arguments.h"
+#include "tuner/lib/store.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The class that is looked for: by name, or by what the driver says of a GPU. */
+struct wanted {
+  const char *name; /* NULL: the GPU */
+  struct fpl_context gpu;
+  struct fpl_device best;
+  double distance; /* of the memory sizes, relative; 1 while none was found */
+};
+
+/* A profile states a card's memory as sold, the driver what is left of it. */
+static const double most_distance = 0.1;
+
+static double distance_of(const struct wanted *wanted, const struct fpl_device *d) {
+  const struct fpl_context *const gpu = &wanted->gpu;
+  if (wanted->name)
+    return strcmp(wanted->name, d->name) == 0 ? 0 : 1;
+  if (d->capability_major != gpu->capability_major ||
+      d->capability_minor != gpu->capability_minor || d->sms != gpu->sms ||
+      d->l2_bytes >> 20 != gpu->l2_bytes >> 20)
+    return 1;
+  return fabs((double)d->hbm_bytes - (double)gpu->memory_bytes) / (double)(gpu->memory_bytes + 1);
+}
+
+/* The first of equals, that of the newest plan, stays. */
+static enum fpl_status consider(void *context, const struct fpl_device *device,
+                                struct fpl_err *err) {
+  (void)err;
+  struct wanted *const wanted = context;
+  const double distance = distance_of(wanted, device);
+  if (distance < wanted->distance && distance <= most_distance) {
+    wanted->distance = distance;
+    wanted->best = *device;
+  }
+  return FPL_OK;
+}
+
+static enum fpl_status find_class(struct fuseplan_store *store, struct wanted *wanted,
+                                  struct fuseplan_device *out, struct fpl_err *err) {
+  enum fpl_status status = FPL_OK;
+  wanted->distance = 1;
+  for (int i = 0; i < store->n_layers && status == FPL_OK && wanted->distance == 1; i++) {
+    struct fpl_layer *const layer = &store->layers[i];
+    pthread_mutex_lock(&layer->lock);
+    status = fpl_db_each_device_class(layer->db, consider, wanted, err);
+    pthread_mutex_unlock(&layer->lock);
+  }
+  if (status != FPL_OK || wanted->distance == 1)
+    return status == FPL_OK ? fpl_no_plan() : status;
+  const struct fpl_device *const d = &wanted->best;
+  *out = (struct fuseplan_device){.size = out->size,
+                                  .capability_major = (int32_t)d->capability_major,
+                                  .capability_minor = (int32_t)d->capability_minor,
+                                  .sms = d->sms,
+                                  .l2_bytes = d->l2_bytes,
+                                  .hbm_bytes = d->hbm_bytes,
+                                  .sm_clock_mhz = d->sm_clock_mhz,
+                                  .driver = wanted->gpu.driver_version};
+  return FPL_OK;
+}
+
+static enum fpl_status check(const struct fuseplan_store *store, const struct fuseplan_device *out,
+                             struct fpl_err *err) {
+  if (!store)
+    return fpl_fail(err, FPL_USAGE, "store is NULL");
+  return fpl_argument_struct(out, sizeof *out, "out", err);
+}
+
+int fuseplan_device_named(fuseplan_store *store, const char *name, struct fuseplan_device *out,
+                          struct fuseplan_message *message) {
+  struct fpl_err err = {0};
+  enum fpl_status status = check(store, out, &err);
+  if (status == FPL_OK && !name)
+    status = fpl_fail(&err, FPL_USAGE, "name is NULL");
+  if (status != FPL_OK)
+    return fpl_answer(status, &err, message);
+  struct wanted wanted = {.name = name};
+  status = find_class(store, &wanted, out, &err);
+  if (status == fpl_no_plan())
+    fpl_fail(&err, status, "no device class is stored as '%s': tune for it, or import its plans",
+             name);
+  return fpl_answer(status, &err, message);
+}
+
+static enum fpl_status ask_driver(struct fuseplan_store *store, struct fpl_context *out,
+                                  struct fpl_err *err) {
+  struct fpl_failure failure = {0};
+  pthread_mutex_lock(&store->lock);
+  enum fpl_status status = fpl_store_driver(store, err);
+  pthread_mutex_unlock(&store->lock);
+  if (status == FPL_OK && !fpl_context_current(store->driver, out, &failure))
+    status = fpl_fail(err, FPL_DEVICE, "%s", failure.reason);
+  return status;
+}
+
+int fuseplan_device_current(fuseplan_store *store, struct fuseplan_device *out,
+                            struct fuseplan_message *message) {
+  struct fpl_err err = {0};
+  struct wanted wanted = {0};
+  enum fpl_status status = check(store, out, &err);
+  if (status == FPL_OK)
+    status = ask_driver(store, &wanted.gpu, &err);
+  if (status != FPL_OK)
+    return fpl_answer(status, &err, message);
+  status = find_class(store, &wanted, out, &err);
+  if (status == fpl_no_plan())
+    fpl_fail(&err, status,
+             "no stored device class is this GPU (sm_%lld%lld, %lld SMs, %lld MiB of L2, %lld MiB "
+             "of memory): tune on it, or import its plans",
+             (long long)wanted.gpu.capability_major, (long long)wanted.gpu.capability_minor,
+             (long long)wanted.gpu.sms, (long long)(wanted.gpu.l2_bytes >> 20),
+             (long long)(wanted.gpu.memory_bytes >> 20));
+  return fpl_answer(status, &err, message);
+}
