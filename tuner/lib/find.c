@@ -55,7 +55,7 @@ static void fill(const struct fpl_plan *plan, int layer, struct fuseplan_answer 
     snprintf(out->schedule, sizeof out->schedule, "%.255s", text);
   }
   memcpy(out->kernel, plan->kernel.name, sizeof out->kernel);
-  snprintf(out->reason, sizeof out->reason, "stored for this problem: %.200s", plan->reason);
+  snprintf(out->reason, sizeof out->reason, "stored for this problem: %.229s", plan->reason);
 }
 
 static_assert(sizeof((struct fuseplan_answer *)0)->problem >= FPL_PROBLEM_TEXT, "fits");
