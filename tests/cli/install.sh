@@ -2,6 +2,7 @@
 # Installs into a temporary prefix, compiles the examples against it (shared and static) and runs
 # them, compares what the libraries export with the list, and uninstalls. Prints TAP.
 # BUILD and CUDA_HOME may be set.
+# shellcheck disable=SC2317 # functions are called by their names
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 build=${BUILD:-build}

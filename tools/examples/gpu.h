@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GPU_CALLS(X)                                                                               \
-  X(cuInit)                                                                                        \
-  X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemAlloc) X(cuMemcpyHtoD)      \
-      X(cuMemcpyDtoH) X(cuMemsetD8) X(cuStreamCreate) X(cuStreamSynchronize)                       \
-          X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphInstantiate) X(cuGraphLaunch)
+/* clang-format off */
+#define GPU_CALLS(X) \
+  X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) \
+  X(cuMemAlloc) X(cuMemcpyHtoD) X(cuMemcpyDtoH) X(cuMemsetD8) \
+  X(cuStreamCreate) X(cuStreamSynchronize) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+  X(cuGraphInstantiate) X(cuGraphLaunch)
+/* clang-format on */
 #define GPU_TEXT(name) #name
 #define GPU_SYMBOL(name) GPU_TEXT(name) /* cuMemAlloc is cuMemAlloc_v2 by now */
 #define GPU_POINTER(name) static __typeof__(name) *p_##name;
