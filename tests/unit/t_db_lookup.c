@@ -225,6 +225,80 @@ static void the_newest_deterministic_plan_answers_who_asks_for_one(void **state)
   fpl_plan_free(&out);
 }
 
+struct usable {
+  int n;
+  int64_t created_unix[8], ids[8];
+  size_t cubin_bytes[8];
+  char device_class_key[FPL_KEY_HEX];
+};
+
+static enum fpl_status note_usable(void *context, const struct fpl_plan *plan,
+                                   const char *device_class_key, struct fpl_err *err) {
+  (void)err;
+  struct usable *const seen = context;
+  assert_true(seen->n < 8);
+  assert_null(plan->kernel.cubin);
+  seen->created_unix[seen->n] = plan->created_unix;
+  seen->cubin_bytes[seen->n] = plan->kernel.cubin_bytes;
+  seen->ids[seen->n++] = plan->id;
+  snprintf(seen->device_class_key, sizeof seen->device_class_key, "%s", device_class_key);
+  return FPL_OK;
+}
+
+static void usable_plans_come_in_the_order_in_which_they_answer(void **state) {
+  struct fpl_db *const db = *state;
+  const struct fpl_device d = fixture_device("h200");
+  const struct fpl_problem p = fixture_problem(128);
+  struct fpl_err err = {0};
+  struct usable seen = {0};
+  char key[FPL_KEY_HEX];
+  store_reduced(db, &p, &d, FPL_REDUCE_L2, 100);
+  store_reduced(db, &p, &d, FPL_REDUCE_NONE, 300);
+  store_reduced(db, &p, &d, FPL_REDUCE_L2, 200);
+  must(fpl_db_each_usable_plan(db, note_usable, &seen, &err), &err);
+  assert_int_equal(seen.n, 3);
+  fpl_device_class_key(&d, key);
+  assert_string_equal(seen.device_class_key, key);
+  struct fpl_plan out = find(db, &p, &d, true);
+  assert_int_equal(seen.ids[0], out.id);
+  assert_int_equal(seen.cubin_bytes[0], out.kernel.cubin_bytes);
+  fpl_plan_free(&out);
+  assert_int_equal(seen.created_unix[0], 300);
+  assert_int_equal(seen.created_unix[1], 200);
+  assert_int_equal(seen.created_unix[2], 100);
+  bool found = false;
+  must(fpl_db_find_plan_by_id(db, seen.ids[2], &out, &found, &err), &err);
+  assert_true(found);
+  assert_int_equal(out.created_unix, 100);
+  assert_non_null(out.kernel.cubin);
+  fpl_plan_free(&out);
+  must(fpl_db_find_plan_by_id(db, 999, &out, &found, &err), &err);
+  assert_false(found);
+}
+
+static enum fpl_status note_device(void *context, const struct fpl_device *device,
+                                   struct fpl_err *err) {
+  (void)err;
+  fpl_text_append(context, "%s %lld %lld\n", device->name, (long long)device->sms,
+                  (long long)device->max_cluster);
+  return FPL_OK;
+}
+
+static void the_device_class_of_the_newest_plan_comes_first(void **state) {
+  struct fpl_db *const db = *state;
+  const struct fpl_problem p = fixture_problem(128);
+  struct fpl_device d = fixture_device("older");
+  struct fpl_err err = {0};
+  struct fpl_text text = {0};
+  store_reduced(db, &p, &d, FPL_REDUCE_L2, 100);
+  snprintf(d.name, sizeof d.name, "newer");
+  d.sms = 114;
+  store_reduced(db, &p, &d, FPL_REDUCE_L2, 200);
+  must(fpl_db_each_device_class(db, note_device, &text, &err), &err);
+  assert_string_equal(text.text, "newer 114 16\nolder 132 16\n");
+  fpl_text_free(&text);
+}
+
 static void one_run_may_store_a_problem_twice(void **state) {
   struct fpl_db *const db = *state;
   const struct fpl_device d = fixture_device("h200");
@@ -412,6 +486,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(the_library_may_win, open_memory, close_memory),
       cmocka_unit_test_setup_teardown(the_newest_deterministic_plan_answers_who_asks_for_one,
                                       open_memory, close_memory),
+      cmocka_unit_test_setup_teardown(usable_plans_come_in_the_order_in_which_they_answer,
+                                      open_memory, close_memory),
+      cmocka_unit_test_setup_teardown(the_device_class_of_the_newest_plan_comes_first, open_memory,
+                                      close_memory),
       cmocka_unit_test_setup_teardown(one_run_may_store_a_problem_twice, open_memory, close_memory),
       cmocka_unit_test_setup_teardown(a_walk_gives_each_answer_once_in_order, open_memory,
                                       close_memory),
