@@ -43,6 +43,22 @@ static void versions_agree(void **state) {
   assert_string_equal(fuseplan_version(), text);
 }
 
+/* A program compiled against this version counts on them. */
+static void layouts_stay_as_they_were(void **state) {
+  (void)state;
+  assert_int_equal(sizeof(struct fuseplan_message), 512);
+  assert_int_equal(sizeof(struct fuseplan_problem), 96);
+  assert_int_equal(sizeof(struct fuseplan_device), 56);
+  assert_int_equal(sizeof(struct fuseplan_options), 24);
+  assert_int_equal(sizeof(struct fuseplan_answer), 984);
+  assert_int_equal(sizeof(struct fuseplan_matrices), 48);
+  assert_int_equal(offsetof(struct fuseplan_problem, batch), 56);
+  assert_int_equal(offsetof(struct fuseplan_device, driver), 48);
+  assert_int_equal(offsetof(struct fuseplan_answer, plan), 40);
+  assert_int_equal(offsetof(struct fuseplan_answer, problem), 152);
+  assert_int_equal(offsetof(struct fuseplan_answer, reason), 728);
+}
+
 static void a_store_that_cannot_open_says_why(void **state) {
   const struct scratch *const s = *state;
   char other[300];
@@ -290,6 +306,7 @@ static void lookups_allocate_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(versions_agree),
+      cmocka_unit_test(layouts_stay_as_they_were),
       cmocka_unit_test_setup_teardown(a_store_that_cannot_open_says_why, lib_make, scratch_remove),
       cmocka_unit_test_setup_teardown(a_device_class_is_found_by_name, lib_make, scratch_remove),
       cmocka_unit_test_setup_teardown(a_hit_tells_what_is_stored, lib_make, scratch_remove),

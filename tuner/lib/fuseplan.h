@@ -5,7 +5,7 @@
  *   fuseplan_kernel a plan's kernel, loaded in one CUDA context. Launches need no lock.
  *
  * The library prints nothing, never ends the program, reads no environment variable and keeps no
- * state outside its handles. It opens libcuda when a kernel is loaded; looking up needs no GPU. A
+ * state outside its handles. It opens libcuda when it is asked for a GPU; looking up needs none. A
  * store does not survive fork(): open one in the child.
  * Structures, those that are filled too, begin with their size, which the caller sets (sizeof):
  * later versions only add members, and an older caller's shorter structure is understood. Any other
