@@ -5,6 +5,7 @@
 #              the program still plans, emits CUDA and looks up.
 #   SAN=1      AddressSanitizer + UndefinedBehaviorSanitizer (use another BUILD)
 #   V=1        prints whole compiler commands
+#   PREFIX     where `make install` puts things (/usr/local), below DESTDIR
 
 BUILD ?= build
 SHELL := /bin/bash
@@ -17,6 +18,7 @@ CUDA_HOME ?= $(firstword $(patsubst %/include/cuda.h,%,$(wildcard \
 CUDA_HEADERS := cuda.h cupti.h cublasLt.h
 HAS_CUDA := $(if $(filter 3,$(words $(wildcard $(CUDA_HEADERS:%=$(CUDA_HOME)/include/%)))),yes,)
 VERSION := 0.1.0
+PREFIX ?= /usr/local
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
 CFLAGS ?= -O2 -g
@@ -25,24 +27,29 @@ ALL_CFLAGS = -std=c11 $(WARNINGS) $(CFLAGS) $(if $(SAN),-fsanitize=address$(comm
 comma := ,
 LIBS := -l:libsqlite3.a -l:libyaml.a -l:libjansson.a -l:libmd.a -ldl -lm -lpthread
 
+# Position-independent for the shared library, in which fuseplan.h alone is visible.
+ALL_CFLAGS += -fPIC -fvisibility=hidden
+
 # Files that need the toolkit's headers, and what stands in for them without.
-CUDA_SOURCES := $(wildcard tuner/measure/driver.c tuner/measure/inputs.c tuner/measure/probe.c \
+CUDA_SOURCES := $(wildcard tuner/launch/driver.c tuner/launch/maps.c tuner/launch/loaded.c \
+  tuner/launch/resident.c tuner/measure/gpu.c tuner/measure/inputs.c tuner/measure/probe.c \
   tuner/measure/sample_*.c tuner/measure/verify_cuda.c tuner/measure/baseline_cublaslt.c \
   tuner/measure/baseline_cudnn.c tuner/measure/baseline_pair.c \
   tuner/measure/worker.c)
 NO_CUDA_SOURCES := $(wildcard tuner/*/*_none.c tuner/*/*_absent.c)
-LIB_SOURCES := $(filter-out $(if $(HAS_CUDA),$(NO_CUDA_SOURCES),$(CUDA_SOURCES)), \
+FPL_SOURCES := $(filter-out $(if $(HAS_CUDA),$(NO_CUDA_SOURCES),$(CUDA_SOURCES)), \
   $(wildcard tuner/base/*.c tuner/core/*.c costmodel/*.c codegen/*.c tuner/search/*.c \
-  tuner/measure/*.c db/*.c))
+  tuner/launch/*.c tuner/measure/*.c tuner/lib/*.c db/*.c))
 CLI_SOURCES := $(wildcard tuner/cli/*.c)
 GENERATED := $(BUILD)/gen/skeleton_files.c $(BUILD)/gen/migrations.c
-LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/obj/%.o) $(GENERATED:.c=.o)
+FPL_OBJECTS := $(FPL_SOURCES:%.c=$(BUILD)/obj/%.o) $(GENERATED:.c=.o)
 CLI_OBJECTS := $(CLI_SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/gen/page_files.o
 CUDA_INCLUDE := $(if $(HAS_CUDA),-isystem $(CUDA_HOME)/include)
 # Not with sanitizers: p_skeleton is NVRTC at work, which is not ours to check.
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out $(if $(SAN),tests/prop/p_skeleton.c), \
   $(wildcard tests/unit/t_*.c tests/prop/p_*.c)))
-FAKES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fakes/*.c))
+FAKES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fakes/*.c)) \
+  $(if $(HAS_CUDA),$(BUILD)/tests/fakes/libcuda.so.1)
 CUDA_TESTS := tests/gpu/gpu_launches.c tests/gpu/gpu_accuracy.c
 GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out \
   $(if $(HAS_CUDA),,$(CUDA_TESTS)),$(wildcard tests/gpu/*.c)))
@@ -55,7 +62,7 @@ help: ## this list
 .DEFAULT_GOAL := build
 
 .PHONY: build
-build: $(BUILD)/fuseplan ## the program, at $(BUILD)/fuseplan
+build: $(BUILD)/fuseplan $(BUILD)/libfuseplan.so $(BUILD)/libfuseplan.a ## the program and the C library, in $(BUILD)
 
 # What a machine lacks is installed by tools/setup.sh, which says what it does. One at a time.
 $(BUILD)/.setup-%: tools/setup.sh
@@ -68,13 +75,37 @@ $(BUILD)/.setup-browser: tools/setup.sh | $(BUILD)/.setup-test
 	@touch $@
 $(BUILD)/.setup-test $(BUILD)/.setup-lint $(BUILD)/.setup-fuzz: | $(BUILD)/.setup-build
 
-$(BUILD)/fuseplan: $(CLI_OBJECTS) $(BUILD)/libfuseplan.a
+$(BUILD)/fuseplan: $(CLI_OBJECTS) $(BUILD)/libfpl.a
 	@echo "link $@"
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/libfuseplan.a: $(LIB_OBJECTS)
+$(BUILD)/libfpl.a: $(FPL_OBJECTS)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
+
+# The C library: one object with all that it needs of ours and of the libraries linked in, in which
+# the exported names alone are global, so that nothing clashes with a caller's own SQLite.
+LIBRARY_SOURCES := $(wildcard tuner/lib/*.c)
+$(BUILD)/gen/exported.txt: tuner/lib/fuseplan.map
+	@mkdir -p $(@D)
+	$(Q)grep -oE '\<fuseplan_[a-z_]+' $< > $@
+
+$(BUILD)/libfuseplan.o: $(LIBRARY_SOURCES:%.c=$(BUILD)/obj/%.o) $(BUILD)/libfpl.a $(BUILD)/gen/exported.txt
+	$(Q)$(CC) -r -nostdlib -o $@ $(filter %.o %.a,$^) $(filter -l:%,$(LIBS))
+	$(Q)objcopy --keep-global-symbols=$(BUILD)/gen/exported.txt $@
+
+$(BUILD)/libfuseplan.a: $(BUILD)/libfuseplan.o
+	@echo "link $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $<
+
+SONAME := libfuseplan.so.$(firstword $(subst ., ,$(VERSION)))
+$(BUILD)/libfuseplan.so: $(BUILD)/libfuseplan.o tuner/lib/fuseplan.map
+	@echo "link $@.$(VERSION)"
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -shared -Wl,-soname,$(SONAME) \
+	  -Wl,--version-script=tuner/lib/fuseplan.map -o $@.$(VERSION) $< $(filter-out -l:%,$(LIBS))
+	@ln -sf $(@F).$(VERSION) $(BUILD)/$(SONAME)
+	@ln -sf $(SONAME) $@
 
 # A table of embedded files: its header, its name, and the files.
 $(BUILD)/gen/skeleton_files.c: EMBED = codegen/files.h skeleton
@@ -98,17 +129,48 @@ $(BUILD)/obj/%.o: %.c | $(BUILD)/.setup-build
 	@echo "cc $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_VERSION='"$(VERSION)"' -c -o $@ $<
 
-$(BUILD)/tests/%: tests/%.c $(BUILD)/libfuseplan.a | $(BUILD)/.setup-test
+$(BUILD)/tests/%: tests/%.c $(BUILD)/libfpl.a | $(BUILD)/.setup-test
 	@mkdir -p $(@D)
 	@echo "cc $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_INCLUDE) -DFPL_BUILD='"$(BUILD)"' -o $@ $< \
-	  $(BUILD)/libfuseplan.a $(LIBS) -lcmocka
+	  $(BUILD)/libfpl.a $(LIBS) -lcmocka
+
+$(BUILD)/tests/fakes/libcuda.so.1: $(wildcard tests/fakes/libcuda/*.[ch]) tuner/launch/driver.h
+	@mkdir -p $(@D)
+	@echo "link $@"
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $(CUDA_INCLUDE) -shared -Wl,-soname,libcuda.so.1 \
+	  -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(BUILD)/obj/tuner/cli/opts.o \
-  $(BUILD)/libfuseplan.a
+  $(BUILD)/libfpl.a
 	@mkdir -p $(@D)
 	@echo "cc $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+
+# Every installed file below the prefix, so that `uninstall` removes what `install` has put there.
+PROFILE_FILES := $(filter-out profiles/benchmarks/%,$(shell find profiles -type f))
+INSTALLED := bin/fuseplan include/fuseplan.h lib/libfuseplan.a lib/libfuseplan.so lib/$(SONAME) \
+  lib/libfuseplan.so.$(VERSION) lib/pkgconfig/fuseplan.pc share/man/man1/fuseplan.1 \
+  share/man/man3/fuseplan.3 $(PROFILE_FILES:%=share/fuseplan/%)
+TO := $(DESTDIR)$(PREFIX)
+
+.PHONY: install
+install: build ## program, library, header, profiles, man pages, below $(DESTDIR)$(PREFIX)
+	@mkdir -p $(addprefix $(TO)/,$(sort $(dir $(INSTALLED))))
+	install -m 755 $(BUILD)/fuseplan $(TO)/bin
+	install -m 644 tuner/lib/fuseplan.h $(TO)/include
+	install -m 644 $(BUILD)/libfuseplan.a $(BUILD)/libfuseplan.so.$(VERSION) $(TO)/lib
+	cp -P $(BUILD)/libfuseplan.so $(BUILD)/$(SONAME) $(TO)/lib
+	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(VERSION),' tuner/lib/fuseplan.pc.in \
+	  > $(TO)/lib/pkgconfig/fuseplan.pc
+	install -m 644 tools/man/fuseplan.1 $(TO)/share/man/man1
+	install -m 644 tools/man/fuseplan.3 $(TO)/share/man/man3
+	@$(foreach f,$(PROFILE_FILES),install -m 644 $(f) $(TO)/share/fuseplan/$(f) &&) :
+
+.PHONY: uninstall
+uninstall: ## what `make install` has put there, and nothing else
+	@rm -f $(addprefix $(TO)/,$(INSTALLED))
+	@find $(TO)/share/fuseplan -depth -type d -empty -delete 2>/dev/null || :
 
 .PHONY: run
 run: build ## plan a real FFN: tune (on a GPU, else by model), store, look up
@@ -122,7 +184,7 @@ tests: build $(TESTS) $(FAKES) $(FUZZERS) $(GPU_TESTS)
 
 .PHONY: check
 check: tests ## unit, property, golden, mutation, fuzz-corpus, kernel-compile, command-line tests
-	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/run $(TESTS) tests/cli/*.bats \
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/run $(TESTS) tests/cli/*.bats tests/cli/install.sh \
 	  tests/prop/mutation.sh tests/fuzz/run.sh tests/gpu/compile.sh tests/gpu/code.sh
 
 .PHONY: check-unit
@@ -131,7 +193,7 @@ check-unit: tests ## unit and property tests and fuzz corpora alone
 
 .PHONY: check-cli
 check-cli: tests ## the command-line tests alone
-	@BUILD=$(BUILD) tests/run tests/cli/*.bats
+	@BUILD=$(BUILD) tests/run tests/cli/*.bats tests/cli/install.sh
 
 .PHONY: check-san
 check-san: $(BUILD)/.setup-test ## unit tests and fuzz corpora under AddressSanitizer and UBSan
@@ -185,4 +247,4 @@ ci: ## everything that needs no GPU; the last line is that of `make test`
 clean: ## remove the build directory
 	rm -rf $(BUILD)
 
--include $(LIB_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d) $(GPU_TESTS:=.d)
+-include $(FPL_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d) $(GPU_TESTS:=.d)

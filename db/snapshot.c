@@ -312,6 +312,14 @@ static int64_t find_device(const struct fpl_snapshot *s, const struct fpl_device
   return -1;
 }
 
+bool fpl_snapshot_find_device(const struct fpl_snapshot *s, const struct fpl_device *d,
+                              struct fpl_device *out) {
+  const int64_t at = find_device(s, d);
+  if (at >= 0)
+    fpl_snapshot_device_at(s, at, out);
+  return at >= 0;
+}
+
 static void read_problem(const struct fpl_snapshot_plan *p, struct fpl_problem *out) {
   *out = (struct fpl_problem){.kind = (enum fpl_kind)p->kind,
                               .dtype = (enum fpl_dtype)p->dtype,

@@ -32,6 +32,9 @@ int64_t fpl_snapshot_plans(const struct fpl_snapshot *snapshot);
 /* The device class stored as this name, with the limits that legality needs. */
 bool fpl_snapshot_device(const struct fpl_snapshot *snapshot, const char *name,
                          struct fpl_device *out);
+/* The stored device class of the same capability, SMs, L2, memory and clock. `out` may be `d`. */
+bool fpl_snapshot_find_device(const struct fpl_snapshot *snapshot, const struct fpl_device *d,
+                              struct fpl_device *out);
 int64_t fpl_snapshot_devices(const struct fpl_snapshot *snapshot);
 void fpl_snapshot_device_at(const struct fpl_snapshot *snapshot, int64_t i, struct fpl_device *out);
 
@@ -44,8 +47,13 @@ enum fpl_status fpl_snapshot_load_cubin(const struct fpl_snapshot *snapshot,
 struct fpl_snapshot_counts {
   int64_t n_plans, n_kernels, n_bytes;
 };
-/* Writes every promoted plan without a flag, cubins included: to a new file beside `path`, then
- * renamed. Equal databases give equal bytes. In snapshot_write.c. */
+/* Every promoted plan without a flag, as bytes that the caller frees, 8-byte aligned. Equal databases
+ * give equal bytes. Without cubins, plans say all the same whether one is stored. In
+ * snapshot_write.c, like the next. */
+enum fpl_status fpl_snapshot_make(struct fpl_db *db, bool with_cubins, char **out_bytes,
+                                  size_t *out_length, struct fpl_snapshot_counts *out,
+                                  struct fpl_err *err);
+/* The same, cubins included, to a new file beside `path`, then renamed. */
 enum fpl_status fpl_snapshot_write(struct fpl_db *db, const char *path,
                                    struct fpl_snapshot_counts *out, struct fpl_err *err);
 

@@ -250,7 +250,7 @@ static int by_sha(const void *a, const void *b) {
 }
 
 /* Sorts the kernels, leaves each once, and appends their machine code. */
-static enum fpl_status place_kernels(struct making *m, struct fpl_err *err) {
+static enum fpl_status place_kernels(struct making *m, bool with_cubins, struct fpl_err *err) {
   struct fpl_snapshot_kernel *const kernels = m->kernels.items;
   if (m->kernels.n > 0)
     qsort(kernels, m->kernels.n, sizeof *kernels, by_sha);
@@ -259,7 +259,7 @@ static enum fpl_status place_kernels(struct making *m, struct fpl_err *err) {
     if (n == 0 || strcmp(kernels[n - 1].sha, kernels[i].sha) != 0)
       kernels[n++] = kernels[i];
   m->kernels.n = n;
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; with_cubins && i < n; i++) {
     struct fpl_kernel code = {0};
     memcpy(code.sha, kernels[i].sha, sizeof code.sha);
     const enum fpl_status status = fpl_db_load_cubin(m->db, &code, err);
@@ -381,42 +381,35 @@ static void append_plans(const struct making *m, struct fpl_text *out,
   header->sections[FPL_SECTION_PLANS].n = m->items.n;
 }
 
-static enum fpl_status write_file(struct making *m, const char *path, int64_t *out_bytes,
-                                  struct fpl_err *err) {
+/* `out` is the caller's to free. */
+static enum fpl_status assemble(struct making *m, struct fpl_text *out, struct fpl_err *err) {
   struct fpl_snapshot_header header = {.version = FPL_SNAPSHOT_VERSION,
                                        .header_bytes = sizeof header};
   memcpy(header.magic, FPL_SNAPSHOT_MAGIC, sizeof header.magic);
   uint64_t n_slots = 0;
   uint32_t *const slots = make_slots(m, &n_slots);
-  struct fpl_text out = {0};
-  fpl_text_append_bytes(&out, (const char *)&header, sizeof header);
-  append_section(&out, &header, FPL_SECTION_DEVICES, m->devices.items, m->devices.n,
+  fpl_text_append_bytes(out, (const char *)&header, sizeof header);
+  append_section(out, &header, FPL_SECTION_DEVICES, m->devices.items, m->devices.n,
                  sizeof(struct fpl_snapshot_device));
-  append_environments(m, &out, &header);
-  append_section(&out, &header, FPL_SECTION_KERNELS, m->kernels.items, m->kernels.n,
+  append_environments(m, out, &header);
+  append_section(out, &header, FPL_SECTION_KERNELS, m->kernels.items, m->kernels.n,
                  sizeof(struct fpl_snapshot_kernel));
-  append_plans(m, &out, &header);
+  append_plans(m, out, &header);
   if (slots)
-    append_section(&out, &header, FPL_SECTION_SLOTS, slots, n_slots, sizeof *slots);
-  append_section(&out, &header, FPL_SECTION_REGRETS, m->regrets.items, m->regrets.n,
+    append_section(out, &header, FPL_SECTION_SLOTS, slots, n_slots, sizeof *slots);
+  append_section(out, &header, FPL_SECTION_REGRETS, m->regrets.items, m->regrets.n,
                  sizeof(struct fpl_snapshot_regret));
-  append_section(&out, &header, FPL_SECTION_TEXTS, m->texts.text, m->texts.length, 1);
-  append_section(&out, &header, FPL_SECTION_CUBINS, m->cubins.text, m->cubins.length, 1);
-  enum fpl_status status = FPL_OK;
-  if (!slots || out.is_broken || m->texts.is_broken || m->cubins.is_broken) {
-    status = fpl_fail(err, FPL_NO_MEMORY, "out of memory");
-  } else {
-    header.file_bytes = out.length;
-    memcpy(out.text, &header, sizeof header);
-    fpl_hash_bytes_hex(out.text + FPL_SNAPSHOT_DIGEST_FROM, out.length - FPL_SNAPSHOT_DIGEST_FROM,
-                       header.digest);
-    memcpy(out.text, &header, sizeof header);
-    status = fpl_file_write(path, out.text, out.length, err);
-  }
-  *out_bytes = (int64_t)out.length;
-  fpl_text_free(&out);
+  append_section(out, &header, FPL_SECTION_TEXTS, m->texts.text, m->texts.length, 1);
+  append_section(out, &header, FPL_SECTION_CUBINS, m->cubins.text, m->cubins.length, 1);
   free(slots);
-  return status;
+  if (!slots || out->is_broken || m->texts.is_broken || m->cubins.is_broken)
+    return fpl_fail(err, FPL_NO_MEMORY, "out of memory");
+  header.file_bytes = out->length;
+  memcpy(out->text, &header, sizeof header);
+  fpl_hash_bytes_hex(out->text + FPL_SNAPSHOT_DIGEST_FROM, out->length - FPL_SNAPSHOT_DIGEST_FROM,
+                     header.digest);
+  memcpy(out->text, &header, sizeof header);
+  return FPL_OK;
 }
 
 static void free_making(struct making *m) {
@@ -431,8 +424,11 @@ static void free_making(struct making *m) {
   fpl_text_free(&m->cubins);
 }
 
-enum fpl_status fpl_snapshot_write(struct fpl_db *db, const char *path,
-                                   struct fpl_snapshot_counts *out, struct fpl_err *err) {
+enum fpl_status fpl_snapshot_make(struct fpl_db *db, bool with_cubins, char **out_bytes,
+                                  size_t *out_length, struct fpl_snapshot_counts *out,
+                                  struct fpl_err *err) {
+  struct fpl_text text = {0};
+  *out_bytes = NULL;
   struct making m = {.db = db,
                      .items.item_bytes = sizeof(struct item),
                      .environments.item_bytes = sizeof(struct environment),
@@ -450,14 +446,31 @@ enum fpl_status fpl_snapshot_write(struct fpl_db *db, const char *path,
   if (status == FPL_OK)
     status = read_regrets(&m, err);
   if (status == FPL_OK)
-    status = place_kernels(&m, err);
+    status = place_kernels(&m, with_cubins, err);
   fpl_db_run(db, FPL_QUERY_ROLLBACK, NULL);
   if (status == FPL_OK) {
     place_plans(&m);
-    status = write_file(&m, path, &out->n_bytes, err);
+    status = assemble(&m, &text, err);
   }
+  if (status == FPL_OK)
+    *out_bytes = text.text;
+  else
+    fpl_text_free(&text);
+  *out_length = text.length;
+  out->n_bytes = (int64_t)text.length;
   out->n_plans = (int64_t)m.items.n;
   out->n_kernels = (int64_t)m.kernels.n;
   free_making(&m);
+  return status;
+}
+
+enum fpl_status fpl_snapshot_write(struct fpl_db *db, const char *path,
+                                   struct fpl_snapshot_counts *out, struct fpl_err *err) {
+  char *bytes = NULL;
+  size_t length = 0;
+  enum fpl_status status = fpl_snapshot_make(db, true, &bytes, &length, out, err);
+  if (status == FPL_OK)
+    status = fpl_file_write(path, bytes, length, err);
+  free(bytes);
   return status;
 }

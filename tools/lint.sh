@@ -8,10 +8,10 @@ export LC_ALL=C
 
 toolkit=${CUDA_HOME:-/usr/local/cuda}/include
 mapfile -t c_files < <(find tuner costmodel codegen db tests -name '*.c' | sort)
-mapfile -t all_files < <(find tuner costmodel codegen db tests -regex '.*\.\(c\|h\|cuh\|cu\)' \
+mapfile -t all_files < <(find tuner costmodel codegen db tests tools/examples -regex '.*\.\(c\|h\|cuh\|cu\)' \
   -not -path 'tests/golden/*' | sort)
 if [ ! -e "$toolkit/cuda.h" ]; then
-  mapfile -t c_files < <(grep -LE '"tuner/measure/(driver|sample_cuda|sample_verify|sample_cupti|inputs|verify_cuda|baseline_cublaslt|baseline_cudnn|baseline_pair)\.h"|<cuda\.h>' "${c_files[@]}")
+  mapfile -t c_files < <(grep -LE '"tuner/(launch|measure)/(driver|maps|loaded|gpu|sample_cuda|sample_verify|sample_cupti|inputs|verify_cuda|baseline_cublaslt|baseline_cudnn|baseline_pair)\.h"|<cuda\.h>' "${c_files[@]}")
   echo "lint: no CUDA toolkit at $toolkit: the files that need it are left out of clang and clang-tidy"
 fi
 export FLAGS="-std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror

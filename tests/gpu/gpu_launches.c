@@ -7,6 +7,8 @@
  *   gpu_launches [N]   launches a run, 10000 by default */
 #include "tests/gpu/launch.h"
 
+#include "tuner/launch/library.h"
+
 #include "tests/gpu/gpu_tap.h"
 
 enum { LAUNCHES = 10000, ROW_COUNTS = 4 };

@@ -5,9 +5,11 @@
  *   fuseplan_kernel a plan's kernel, loaded in one CUDA context. Launches need no lock.
  *
  * The library prints nothing, never ends the program, reads no environment variable and keeps no
- * state outside its handles. It opens libcuda when a kernel is loaded; looking up needs no GPU.
- * Structures begin with their size, which the caller sets: later versions only add members, and an
- * older caller's shorter structure is understood.
+ * state outside its handles. It opens libcuda when it is asked for a GPU; looking up needs none. A
+ * store does not survive fork(): open one in the child.
+ * Structures, those that are filled too, begin with their size, which the caller sets (sizeof):
+ * later versions only add members, and an older caller's shorter structure is understood. Any other
+ * size, also that of a newer header, is FUSEPLAN_USAGE.
  *
  * Every function that can fail answers a status and, where `message` is not NULL, writes one line
  * of what, where and the remedy into it; after FUSEPLAN_OK the line is empty.
@@ -20,6 +22,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
 #endif
 
 #define FUSEPLAN_VERSION_MAJOR 0
@@ -123,7 +128,7 @@ typedef struct fuseplan_kernel fuseplan_kernel;
 const char *fuseplan_version(void); /* "0.1.0" */
 
 /* Opens `n_paths` databases or snapshots, the first one above the others: FUSEPLAN_IO when one is
- * missing. Nothing is written. */
+ * missing. Nothing is written. Lookups answer from what was stored when the store was opened. */
 int fuseplan_open(const char *const *paths, int n_paths, fuseplan_store **out,
                   struct fuseplan_message *message);
 /* Kernels of the store must have been released. NULL allowed. */
@@ -142,15 +147,17 @@ int fuseplan_lookup(fuseplan_store *store, const struct fuseplan_problem *proble
                     struct fuseplan_answer *out, struct fuseplan_message *message);
 
 /* The kernel of an answer of this store, in the calling thread's CUDA context. A second load in the
- * same context shares the first one's module. */
+ * same context shares the first one's module. FUSEPLAN_USAGE: the answer has no kernel, or is not
+ * for this problem. FUSEPLAN_NO_PLAN: the plan was deleted since: look up again. Not while a stream
+ * is capturing. */
 int fuseplan_kernel_load(fuseplan_store *store, const struct fuseplan_problem *problem,
                          const struct fuseplan_answer *answer, fuseplan_kernel **out,
                          struct fuseplan_message *message);
-/* Its launches must have ended. NULL allowed. */
+/* Its launches must have ended, and its context must live. NULL allowed. */
 void fuseplan_kernel_release(fuseplan_kernel *kernel);
 
-/* Bytes of device memory a launch over m rows needs besides its matrices; 0: none. All zero before
- * the first launch; every launch leaves it ready for the next. Launches that share a workspace must
+/* Bytes of device memory a launch over m rows needs besides its matrices; 0: none; -1: m is out of
+ * range (of a conv_chain, m is whole images: a multiple of h w). All zero before the first launch; every launch leaves it ready for the next. Launches that share a workspace must
  * run one after the other. */
 int64_t fuseplan_kernel_workspace_bytes(const fuseplan_kernel *kernel, int64_t m);
 
@@ -160,12 +167,15 @@ struct fuseplan_matrices {
   uint64_t a, b, d, e;
   uint64_t workspace; /* 256-byte aligned; 0 where none is needed */
 };
-/* Enqueues one launch on `stream` (a CUstream or cudaStream_t) of the kernel's context, which may
- * be capturing. Returns before it has run. */
+/* Enqueues one launch on `stream` (a CUstream or cudaStream_t, NULL: the default one) of the kernel's
+ * context, which may be capturing and need not be the thread's. Returns before it has run. */
 int fuseplan_kernel_launch(fuseplan_kernel *kernel, int64_t m,
                            const struct fuseplan_matrices *matrices, void *stream,
                            struct fuseplan_message *message);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

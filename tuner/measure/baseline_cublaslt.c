@@ -2,6 +2,8 @@
  * which is fastest is baseline_search's. */
 #include "tuner/measure/baseline_cublaslt.h"
 
+#include "tuner/launch/library.h"
+
 #include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>

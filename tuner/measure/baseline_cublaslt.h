@@ -8,7 +8,7 @@
 #ifndef FPL_MEASURE_BASELINE_CUBLASLT_H
 #define FPL_MEASURE_BASELINE_CUBLASLT_H
 
-#include "tuner/measure/driver.h"
+#include "tuner/measure/gpu.h"
 
 struct fpl_cublaslt;         /* the library in use: a handle and workspace */
 struct fpl_cublaslt_product; /* one product */

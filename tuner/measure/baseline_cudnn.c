@@ -2,6 +2,8 @@
  * choose from; which is fastest beside the second product is baseline_search's. */
 #include "tuner/measure/baseline_cudnn.h"
 
+#include "tuner/launch/library.h"
+
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #ifndef FPL_MEASURE_BASELINE_CUDNN_H
 #define FPL_MEASURE_BASELINE_CUDNN_H
 
-#include "tuner/measure/driver.h"
+#include "tuner/measure/gpu.h"
 
 struct fpl_cudnn;
 

@@ -9,7 +9,7 @@
 #ifndef FPL_MEASURE_BASELINE_SEARCH_H
 #define FPL_MEASURE_BASELINE_SEARCH_H
 
-#include "tuner/measure/failure.h"
+#include "tuner/launch/failure.h"
 
 struct fpl_baseline_choice {
   int algorithms[2]; /* of the first and the second product */

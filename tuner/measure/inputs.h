@@ -9,7 +9,7 @@
 #ifndef FPL_MEASURE_INPUTS_H
 #define FPL_MEASURE_INPUTS_H
 
-#include "tuner/measure/driver.h"
+#include "tuner/measure/gpu.h"
 
 /* Bits of an element that nobody has written: a NaN in f16 and in bf16. */
 enum { FPL_SENTINEL = 0x7FDA };

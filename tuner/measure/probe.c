@@ -1,7 +1,7 @@
 #include "tuner/measure/probe.h"
 
+#include "tuner/launch/driver.h"
 #include "tuner/measure/baseline_cublaslt.h"
-#include "tuner/measure/driver.h"
 #include "tuner/measure/nvml.h"
 #include "tuner/measure/sample_cupti.h"
 

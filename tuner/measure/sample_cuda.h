@@ -9,6 +9,7 @@
 #ifndef FPL_MEASURE_SAMPLE_CUDA_H
 #define FPL_MEASURE_SAMPLE_CUDA_H
 
+#include "tuner/launch/loaded.h"
 #include "tuner/measure/inputs.h"
 #include "tuner/measure/nvml.h"
 
@@ -24,16 +25,12 @@ struct fpl_runner {
 /* A generated kernel on the device. The GPU and the inputs must outlive it. */
 struct fpl_cuda_kernel {
   const struct fpl_gpu *gpu;
-  struct fpl_kernel kernel; /* max_clusters lowered to what fits */
-  CUmodule module;
-  CUfunction function;
+  struct fpl_loaded loaded;
   CUtensorMap *maps; /* [n_sets + 1][FPL_KERNEL_MAPS], heap */
   CUdeviceptr e;
   CUdeviceptr workspace; /* zeroed once; guard behind it */
   CUdeviceptr guard;
-  unsigned grid_blocks;
   int m;
-  bool is_early;
 };
 
 /* `image`: a whole cubin. is_early: launched before the kernels before it have ended (programmatic

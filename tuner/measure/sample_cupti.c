@@ -4,7 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tuner/measure/sample_cupti.h"
 
-#include "tuner/measure/driver.h"
+#include "tuner/launch/library.h"
 
 #include <cupti.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 
 #include "tuner/base/str.h"
 #include "tuner/core/plan.h"
-#include "tuner/measure/failure.h"
+#include "tuner/launch/failure.h"
 
 enum fpl_op { FPL_OP_OPEN, FPL_OP_LOAD, FPL_OP_VERIFY, FPL_OP_SAMPLE, FPL_OP_UNLOAD, FPL_OP_CLOSE };
 /* open load verify sample unload close; NULL-terminated */

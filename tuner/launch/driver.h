@@ -1,18 +1,16 @@
-/* Driver: libcuda, loaded at run time, and what every user of it shares: the table of its
- * functions, the context, the classification of its errors, plain memory and the support kernels.
+/* Driver: libcuda, loaded at run time: the table of its functions and the classification of its
+ * errors.
  *
  * The functions are looked up by the versioned names of the cuda.h this was built with
  * (cuMemAlloc_v2, ...), so that types and entry points agree.
  */
-#ifndef FPL_MEASURE_DRIVER_H
-#define FPL_MEASURE_DRIVER_H
+#ifndef FPL_LAUNCH_DRIVER_H
+#define FPL_LAUNCH_DRIVER_H
 
-#include "tuner/core/plan.h"
-#include "tuner/measure/failure.h"
+#include "tuner/launch/failure.h"
 
 #include <cuda.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* X(member, function of cuda.h) */
 #define FPL_DRIVER_CALLS(X)                                                                        \
@@ -29,6 +27,11 @@
   X(context_retain, cuDevicePrimaryCtxRetain)                                                      \
   X(context_release, cuDevicePrimaryCtxRelease)                                                    \
   X(context_use, cuCtxSetCurrent)                                                                  \
+  X(context_current, cuCtxGetCurrent)                                                              \
+  X(context_id, cuCtxGetId)                                                                        \
+  X(context_device, cuCtxGetDevice)                                                                \
+  X(context_push, cuCtxPushCurrent)                                                                \
+  X(context_pop, cuCtxPopCurrent)                                                                  \
   X(mem_alloc, cuMemAlloc)                                                                         \
   X(mem_free, cuMemFree)                                                                           \
   X(mem_set, cuMemsetD8Async)                                                                      \
@@ -68,39 +71,6 @@ struct fpl_driver {
 #undef FPL_DRIVER_MEMBER
 };
 
-/* Kernels of codegen/skeletons/support_sm90.cu, by name. */
-enum fpl_support {
-  FPL_SUPPORT_FILL_BITS,
-  FPL_SUPPORT_FILL_RANDOM,
-  FPL_SUPPORT_FILL_INTEGERS,
-  FPL_SUPPORT_REFERENCE_GEMM0,
-  FPL_SUPPORT_REFERENCE_GEMM1,
-  FPL_SUPPORT_REFERENCE_CONV0,
-  FPL_SUPPORT_COMPARE,
-  FPL_SUPPORT_COUNT_CHANGED,
-  FPL_SUPPORT_COUNT_DIFFERENT,
-  FPL_SUPPORT_ACTIVATION,
-  FPL_N_SUPPORT
-};
-
-/* One device in use; all work goes to `stream`. All-zero is closed. */
-struct fpl_gpu {
-  struct fpl_driver call;
-  CUdevice device;
-  CUcontext context; /* the primary one, which the library uses too */
-  CUstream stream;
-  CUevent start, stop;
-  CUmodule support_module;
-  CUfunction support[FPL_N_SUPPORT];
-  int64_t l2_bytes;
-  int sms;
-};
-
-/* dlopen of the first name of a NULL-terminated list that loads, or NULL. */
-void *fpl_library_open(const char *const *names);
-/* Copies the address of `symbol` into the function pointer at `out`; false when it has none. */
-bool fpl_library_symbol(void *library, const char *symbol, void *out);
-
 /* Loads libcuda and starts it; no context yet. Failure: the device's. */
 bool fpl_driver_open(struct fpl_driver *out, struct fpl_failure *failure);
 
@@ -109,31 +79,5 @@ enum fpl_outcome fpl_driver_outcome(CUresult code);
 /* True on success; else the candidate's failure "what: NAME: text". */
 bool fpl_driver_ok(const struct fpl_driver *driver, CUresult code, const char *what,
                    struct fpl_failure *failure);
-
-/* Context, stream, events, for a gpu that is all-zero but for `call`, which is open; then the
- * support kernels from the cubin ⟨image⟩ (a whole ELF image). Failures: the device's. */
-bool fpl_gpu_open(int ordinal, struct fpl_gpu *gpu, struct fpl_failure *failure);
-bool fpl_gpu_load_support(struct fpl_gpu *gpu, const void *image, struct fpl_failure *failure);
-void fpl_gpu_close(struct fpl_gpu *gpu);
-
-/* Sets driver, device_name, uuid, sms, l2_bytes, hbm_mib, sm_clock_mhz (the device's maximum). */
-bool fpl_gpu_describe(const struct fpl_gpu *gpu, struct fpl_environment *environment,
-                      struct fpl_failure *failure);
-
-/* Waits for the stream; `what` names the work in the failure. */
-bool fpl_gpu_wait(const struct fpl_gpu *gpu, const char *what, struct fpl_failure *failure);
-/* Device memory, 256-byte aligned at least (CUDA programming guide); free with fpl_gpu_free. */
-bool fpl_gpu_alloc(const struct fpl_gpu *gpu, uint64_t bytes, CUdeviceptr *out,
-                   struct fpl_failure *failure);
-void fpl_gpu_free(const struct fpl_gpu *gpu, CUdeviceptr *pointer);
-/* Waits, then copies to the host. */
-bool fpl_gpu_read(const struct fpl_gpu *gpu, CUdeviceptr from, size_t bytes, void *out,
-                  struct fpl_failure *failure);
-/* Queues a support kernel. */
-struct fpl_support_grid {
-  unsigned x, y, threads;
-};
-bool fpl_gpu_support(const struct fpl_gpu *gpu, enum fpl_support kernel,
-                     struct fpl_support_grid grid, void **parameters, struct fpl_failure *failure);
 
 #endif

@@ -1,7 +1,7 @@
-/* Failure: why one request to the worker was not met. A typed answer, not a status: it belongs to
+/* Failure: why a request to the GPU was not met. A typed answer, not a status: it belongs to
  * one candidate (with its outcome), or to the device. */
-#ifndef FPL_MEASURE_FAILURE_H
-#define FPL_MEASURE_FAILURE_H
+#ifndef FPL_LAUNCH_FAILURE_H
+#define FPL_LAUNCH_FAILURE_H
 
 #include "tuner/core/outcome.h"
 

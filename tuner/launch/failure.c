@@ -1,5 +1,5 @@
 /* Builds failures; who is to blame is decided by the callers. */
-#include "tuner/measure/failure.h"
+#include "tuner/launch/failure.h"
 
 #include <stdarg.h>
 #include <stdio.h>
