@@ -22,7 +22,8 @@
 
 struct fpl_db;
 
-/* READ never writes and never makes a file, so that read-only directories serve. WRITE needs an
+/* READ never writes and never makes a file, so that read-only directories serve; a file of an older
+ * schema is read from a copy in memory, brought up to date, as it was when opened. WRITE needs an
  * existing file. CREATE makes one where there is none or where it is empty. */
 enum fpl_db_mode { FPL_DB_READ, FPL_DB_WRITE, FPL_DB_CREATE };
 

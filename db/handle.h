@@ -29,8 +29,13 @@ enum { FPL_DB_APPLICATION_ID = 0x46504c4e };
 extern const unsigned char *const fpl_db_migrations[];
 extern const int fpl_db_newest_schema;
 
-/* Checks whose database this is; with `may_write`, makes or upgrades the schema in one
- * transaction. Errors: FPL_DB_SCHEMA and those of db.h. */
+/* What every new connection is told. */
+enum fpl_status fpl_db_configure(struct fpl_db *db, struct fpl_err *err);
+/* Ends all prepared statements. */
+void fpl_db_finalize(struct fpl_db *db);
+
+/* Checks whose database this is, and makes or upgrades the schema in one transaction: in the file
+ * with `may_write`, otherwise in a copy in memory, which the connection then reads. Errors: FPL_DB_SCHEMA and those of db.h. */
 enum fpl_status fpl_db_migrate(struct fpl_db *db, bool may_write, struct fpl_err *err);
 
 /* Turns an SQLite result code into a status and "path: what: remedy". */

@@ -36,12 +36,13 @@ static char *read_fixture(struct fpl_arena *arena, int schema, const char *endin
   return text;
 }
 
-static void make_old(struct scratch *s, int schema) {
+static void make_old(struct scratch *s, int schema, const char *journal) {
   size_t length = 0;
   const char *const sql = read_fixture(&s->arena, schema, "sql", &length);
   sqlite3 *handle = NULL;
   assert_int_equal(sqlite3_open(s->path, &handle), SQLITE_OK);
   assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(handle, journal, NULL, NULL, NULL), SQLITE_OK);
   sqlite3_close(handle);
 }
 
@@ -71,9 +72,14 @@ static enum fpl_status append_answer(void *context, const struct fpl_plan *p, st
   return FPL_OK;
 }
 
-static void is_migrated(struct scratch *s, int schema) {
-  make_old(s, schema);
+static void is_migrated(struct scratch *s, int schema, const char *journal) {
+  make_old(s, schema, journal);
   struct fpl_err err = {0};
+  /* A reader leaves the file as it is, in whichever journal mode it was left. */
+  struct fpl_db *const reader = open_or_fail(s->path, FPL_DB_READ);
+  check_rows(reader);
+  struct fpl_text read = export_or_fail(reader, true);
+  fpl_db_close(reader);
   struct fpl_db *const old = open_or_fail(s->path, FPL_DB_WRITE);
   assert_int_equal(ask(old, "PRAGMA user_version"), fpl_db_newest_schema);
   must(fpl_db_check(old, &err), &err);
@@ -93,6 +99,8 @@ static void is_migrated(struct scratch *s, int schema) {
   wanted = export_or_fail(fresh, true);
   found = export_or_fail(old, true);
   assert_string_equal(found.text, wanted.text);
+  assert_string_equal(read.text, wanted.text);
+  fpl_text_free(&read);
   fpl_text_free(&wanted);
   fpl_text_free(&found);
   /* Reading the text into the migrated database finds every record there. */
@@ -103,17 +111,29 @@ static void is_migrated(struct scratch *s, int schema) {
 }
 
 static void schema_1_is_migrated(void **state) {
-  is_migrated(*state, 1);
+  is_migrated(*state, 1, "PRAGMA journal_mode = DELETE");
+}
+
+static void schema_1_in_wal_mode_is_migrated(void **state) {
+  is_migrated(*state, 1, "PRAGMA journal_mode = WAL");
 }
 
 static void schema_2_is_migrated(void **state) {
-  is_migrated(*state, 2);
+  is_migrated(*state, 2, "PRAGMA journal_mode = DELETE");
+}
+
+static void schema_2_in_wal_mode_is_migrated(void **state) {
+  is_migrated(*state, 2, "PRAGMA journal_mode = WAL");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(schema_1_is_migrated, scratch_make, scratch_remove),
+      cmocka_unit_test_setup_teardown(schema_1_in_wal_mode_is_migrated, scratch_make,
+                                      scratch_remove),
       cmocka_unit_test_setup_teardown(schema_2_is_migrated, scratch_make, scratch_remove),
+      cmocka_unit_test_setup_teardown(schema_2_in_wal_mode_is_migrated, scratch_make,
+                                      scratch_remove),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
