@@ -107,4 +107,24 @@ void fpl_candidate_key(const char *run_key, const char *problem_key, const char 
 
 extern const char *const fpl_cache_state_names[]; /* cold hot */
 
+/* Fields of an environment's row, appended to `out`. */
+enum fpl_status fpl_db_read_environment(struct fpl_db *db, int64_t id, struct fpl_environment *out,
+                                        struct fpl_err *err);
+
+/* "rule: why" of the rule that refuses a candidate as a plan, or "". */
+enum { FPL_FLAG_TEXT = 224 };
+enum fpl_status fpl_db_judge(struct fpl_db *db, int64_t candidate_id, char out_flag[FPL_FLAG_TEXT],
+                             struct fpl_err *err);
+
+/* Findings of a check. All zero is empty; the caller frees `list`. */
+struct fpl_findings {
+  struct fpl_finding *list;
+  size_t n, room;
+};
+enum fpl_status fpl_db_find_orphans(struct fpl_db *db, struct fpl_findings *out,
+                                    struct fpl_err *err);
+/* Removes the orphans among the findings, and marks them. */
+enum fpl_status fpl_db_remove_orphans(struct fpl_db *db, struct fpl_findings *findings,
+                                      struct fpl_err *err);
+
 #endif

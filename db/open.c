@@ -271,25 +271,3 @@ void fpl_db_set_busy_ms(struct fpl_db *db, int busy_ms) {
   db->busy_ms = busy_ms;
   sqlite3_busy_timeout(db->handle, busy_ms);
 }
-
-enum fpl_status fpl_db_check(struct fpl_db *db, struct fpl_err *err) {
-  if (!db)
-    return FPL_OK;
-  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_QUICK_CHECK);
-  bool has_row = false;
-  enum fpl_status status = fpl_bind_step(&b, &has_row, err);
-  if (status == FPL_OK && has_row) {
-    const char *const finding = (const char *)sqlite3_column_text(b.statement, 0);
-    if (!finding || strcmp(finding, "ok") != 0)
-      status = fpl_db_fail_row(db, finding ? finding : "no answer", err);
-    fpl_bind_reset(&b);
-  }
-  if (status != FPL_OK)
-    return status;
-  b = fpl_bind_start(db, FPL_QUERY_FOREIGN_KEY_CHECK);
-  int64_t n_dangling = 0;
-  status = fpl_bind_answer(&b, 0, &n_dangling, err);
-  if (status == FPL_OK && n_dangling > 0)
-    status = fpl_db_fail_row(db, "rows name rows that do not exist", err);
-  return status;
-}

@@ -15,6 +15,8 @@ static const struct {
     {"space", fpl_cmd_space, "count and rank the plan space of a problem"},
     {"export", fpl_cmd_export, "write a database as text"},
     {"import", fpl_cmd_import, "read such text into a database"},
+    {"check", fpl_cmd_check, "find, and repair, what is wrong in a database"},
+    {"gc", fpl_cmd_gc, "remove what no answer needs from a database"},
     {"doctor", fpl_cmd_doctor, "what this machine has, and what to do about the rest"},
     {"worker", fpl_cmd_worker, NULL},
     {"compile-kernel", fpl_cmd_compile_kernel, NULL},
