@@ -3,6 +3,7 @@
  * are gathered first, then repaired, then told, so that only what was committed is told. */
 #include "db/handle.h"
 
+#include "tuner/base/str.h"
 #include "tuner/base/sys.h"
 #include "tuner/core/legal.h"
 
@@ -80,6 +81,41 @@ static enum fpl_status check_integrity(struct fpl_db *db, struct fpl_findings *a
       status = add(db, all, FPL_FINDING_DAMAGE, "file", 0, err, "%s", text);
   }
   fpl_bind_reset(&b);
+  return status;
+}
+
+/* Hash of all tables, indices and views. */
+static enum fpl_status hash_schema(struct fpl_db *db, char out[FPL_KEY_HEX], struct fpl_err *err) {
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_OBJECT);
+  struct fpl_text text = {0};
+  bool has_row = false;
+  enum fpl_status status = FPL_OK;
+  while ((status = fpl_bind_step(&b, &has_row, err)) == FPL_OK && has_row) {
+    struct fpl_read r = {.statement = b.statement};
+    fpl_text_append(&text, "%s: ", fpl_read_text(&r));
+    fpl_text_append(&text, "%s\n", fpl_read_text(&r));
+  }
+  if (status == FPL_OK && text.is_broken)
+    status = fpl_fail(err, FPL_NO_MEMORY, "%s: out of memory", db->path);
+  fpl_hash_key(text.text && status == FPL_OK ? text.text : "", out);
+  fpl_text_free(&text);
+  return status;
+}
+
+/* Every database of the newest schema went through the same migrations, so the texts are equal. */
+static enum fpl_status check_schema(struct fpl_db *db, struct fpl_findings *all,
+                                    struct fpl_err *err) {
+  struct fpl_db *fresh = NULL;
+  char wanted[FPL_KEY_HEX], found[FPL_KEY_HEX];
+  enum fpl_status status = fpl_db_open(":memory:", FPL_DB_CREATE, &fresh, err);
+  if (status == FPL_OK)
+    status = hash_schema(fresh, wanted, err);
+  if (status == FPL_OK)
+    status = hash_schema(db, found, err);
+  fpl_db_close(fresh);
+  if (status == FPL_OK && strcmp(found, wanted) != 0)
+    status = add(db, all, FPL_FINDING_UNREADABLE, "file", 0, err,
+                 "its tables, indices or views are not those of schema %d", fpl_db_newest_schema);
   return status;
 }
 
@@ -346,7 +382,9 @@ static enum fpl_status find_all(struct fpl_db *db, struct fpl_findings *all, str
   enum fpl_status status = check_integrity(db, all, err);
   if (status != FPL_OK || all->n > 0) /* what stands in a damaged file means nothing */
     return status;
-  status = check_dangling(db, all, err);
+  status = check_schema(db, all, err);
+  if (status == FPL_OK)
+    status = check_dangling(db, all, err);
   if (status == FPL_OK)
     status = check_cubins(db, all, err);
   if (status == FPL_OK)

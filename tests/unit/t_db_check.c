@@ -103,6 +103,7 @@ static const struct {
      " ('5ae25d1af5f0d9d2f0f1d6aae4d9a0f4', 1, 1, '1', 'tune', 'running')",
      "orphan runs 3", true},
     {"UPDATE device_classes SET max_cluster = 1", "illegal plans 1: ", true},
+    {"DROP INDEX candidates_by_kernel", "unreadable file 0: its tables, indices or views", false},
     {"UPDATE problems SET text = replace(text, 'm=128', 'm=129') WHERE id = 1",
      "unreadable problems 1: its key is not that of its text", false},
     {"UPDATE problems SET m = 7 WHERE id = 1", "unreadable problems 1: its columns", false},
