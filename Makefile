@@ -53,6 +53,7 @@ FAKES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fakes/*.c)) \
 CUDA_TESTS := tests/gpu/gpu_launches.c tests/gpu/gpu_accuracy.c
 GPU_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter-out \
   $(if $(HAS_CUDA),,$(CUDA_TESTS)),$(wildcard tests/gpu/*.c)))
+CHAOS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/chaos/*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .PHONY: help
@@ -180,11 +181,11 @@ run: build ## plan a real FFN: tune (on a GPU, else by model), store, look up
 test: $(BUILD)/.setup-test $(BUILD)/.setup-browser check ## all tests; the last line reads "N passed, N failed"
 
 .PHONY: tests
-tests: build $(TESTS) $(FAKES) $(FUZZERS) $(GPU_TESTS)
+tests: build $(TESTS) $(FAKES) $(FUZZERS) $(GPU_TESTS) $(CHAOS)
 
 .PHONY: check
-check: tests ## unit, property, golden, mutation, fuzz-corpus, kernel-compile, command-line tests
-	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) tests/run $(TESTS) tests/cli/*.bats tests/cli/install.sh \
+check: tests ## unit, property, golden, mutation, chaos (short), fuzz-corpus, kernel-compile, command-line tests
+	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) CHAOS_KILLS=20 tests/run $(TESTS) $(CHAOS) tests/cli/*.bats tests/cli/install.sh \
 	  tests/prop/mutation.sh tests/fuzz/run.sh tests/gpu/compile.sh tests/gpu/code.sh
 
 .PHONY: check-unit
@@ -202,6 +203,10 @@ check-san: $(BUILD)/.setup-test ## unit tests and fuzz corpora under AddressSani
 .PHONY: check-valgrind
 check-valgrind: build $(BUILD)/.setup-test ## the command line under valgrind
 	@BUILD=$(BUILD) tests/run tests/cli/valgrind.sh
+
+.PHONY: check-db-chaos
+check-db-chaos: build $(CHAOS) ## databases under crowds, kill -9, full disks, flipped bits (CHAOS_KILLS=, CHAOS_SEED=)
+	@BUILD=$(BUILD) CHAOS_KILLS=$(CHAOS_KILLS) CHAOS_SEED=$(CHAOS_SEED) tests/run $(CHAOS)
 
 .PHONY: check-fuzz
 check-fuzz: tests ## each fuzz target over its corpus
@@ -247,4 +252,4 @@ ci: ## everything that needs no GPU; the last line is that of `make test`
 clean: ## remove the build directory
 	rm -rf $(BUILD)
 
--include $(FPL_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d) $(GPU_TESTS:=.d)
+-include $(FPL_OBJECTS:.o=.d) $(CLI_OBJECTS:.o=.d) $(TESTS:=.d) $(FAKES:=.d) $(FUZZERS:=.d) $(GPU_TESTS:=.d) $(CHAOS:=.d)

@@ -20,7 +20,8 @@
 
 struct fpl_db;
 
-/* READ never writes and never makes a file, so that read-only directories serve. WRITE needs an
+/* READ never writes and never makes a file, so that read-only directories serve; a file of an older
+ * schema is read from a copy in memory, brought up to date, as it was when opened. WRITE needs an
  * existing file. CREATE makes one where there is none or where it is empty. */
 enum fpl_db_mode { FPL_DB_READ, FPL_DB_WRITE, FPL_DB_CREATE };
 
@@ -285,5 +286,47 @@ enum fpl_status fpl_db_each_plan_as_of(struct fpl_db *db, int64_t as_of_unix,
 enum fpl_status fpl_db_read_samples(struct fpl_db *db, int64_t candidate_id,
                                     struct fpl_samples out[FPL_CACHE_STATES],
                                     int64_t *out_run_started_unix, struct fpl_err *err);
+
+/* What a thorough check finds. */
+enum fpl_finding_kind {
+  FPL_FINDING_DAMAGE,     /* SQLite cannot read the file, or it breaks a rule of the schema */
+  FPL_FINDING_DANGLING,   /* a row names a row that does not exist, or two that disagree */
+  FPL_FINDING_CUBIN,      /* a kernel's sha is not that of its cubin */
+  FPL_FINDING_UNREADABLE, /* a text, key or column that no fuseplan wrote */
+  FPL_FINDING_ILLEGAL,    /* a plan that could answer and that fpl_legal refuses, or unreadable */
+  FPL_FINDING_ORPHAN      /* a row that nothing names */
+};
+extern const char *const fpl_finding_names[]; /* damage dangling cubin unreadable illegal orphan */
+
+struct fpl_finding {
+  enum fpl_finding_kind kind;
+  char table[24];
+  int64_t row;    /* 0: not of one row */
+  char what[256]; /* one line */
+  bool is_repaired;
+};
+typedef enum fpl_status fpl_db_visit_finding(void *context, const struct fpl_finding *finding,
+                                             struct fpl_err *err);
+/* Reads everything: pages, rules, references, hashes, texts, legality. `visit` is called when all
+ * is done. With `repair`, in the same transaction: orphans are removed, wrong cubins dropped (such
+ * a kernel is as one that was imported without: it can be compiled anew), illegal plans flagged;
+ * a damaged file is left alone. A file too damaged to be read on is a finding, not an error. */
+enum fpl_status fpl_db_check_all(struct fpl_db *db, bool repair, fpl_db_visit_finding *visit,
+                                 void *context, struct fpl_err *err);
+
+/* Rows removed, and cubins dropped from kernels that stay. */
+struct fpl_gc_counts {
+  int64_t n_candidates, n_measurements, n_cubins;
+  int64_t n_orphans; /* kernels, problems, environments, runs that nothing names any more */
+  int64_t bytes_before, bytes_after; /* of the file */
+};
+/* Removes, in one transaction, candidates with their samples that are older than the newest
+ * `keep_runs` runs of their problem and device class, never those of a plan, promoted or history,
+ * nor the library candidate beside it; then cubins of kernels that no plan names, and orphans (as
+ * above). Then gives the space back, which needs as much again for a while; where that fails the
+ * rows are gone, the file keeps its size, and the message says so. With `dry_run` nothing is
+ * changed, and bytes_after is what it would be. */
+enum fpl_status fpl_db_gc(struct fpl_db *db, int64_t keep_runs, bool dry_run,
+                          struct fpl_gc_counts *out, struct fpl_err *err);
 
 #endif

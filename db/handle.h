@@ -29,8 +29,13 @@ enum { FPL_DB_APPLICATION_ID = 0x46504c4e };
 extern const unsigned char *const fpl_db_migrations[];
 extern const int fpl_db_newest_schema;
 
-/* Checks whose database this is; with `may_write`, makes or upgrades the schema in one
- * transaction. Errors: FPL_DB_SCHEMA and those of db.h. */
+/* What every new connection is told. */
+enum fpl_status fpl_db_configure(struct fpl_db *db, struct fpl_err *err);
+/* Ends all prepared statements. */
+void fpl_db_finalize(struct fpl_db *db);
+
+/* Checks whose database this is, and makes or upgrades the schema in one transaction: in the file
+ * with `may_write`, otherwise in a copy in memory, which the connection then reads. Errors: FPL_DB_SCHEMA and those of db.h. */
 enum fpl_status fpl_db_migrate(struct fpl_db *db, bool may_write, struct fpl_err *err);
 
 /* Turns an SQLite result code into a status and "path: what: remedy". */
@@ -120,5 +125,25 @@ enum fpl_status fpl_db_read_plan(struct fpl_db *db, sqlite3_stmt *row,
                                  struct fpl_err *err);
 
 extern const char *const fpl_cache_state_names[]; /* cold hot */
+
+/* Fields of an environment's row, appended to `out`. */
+enum fpl_status fpl_db_read_environment(struct fpl_db *db, int64_t id, struct fpl_environment *out,
+                                        struct fpl_err *err);
+
+/* "rule: why" of the rule that refuses a candidate as a plan, or "". */
+enum { FPL_FLAG_TEXT = 224 };
+enum fpl_status fpl_db_judge(struct fpl_db *db, int64_t candidate_id, char out_flag[FPL_FLAG_TEXT],
+                             struct fpl_err *err);
+
+/* Findings of a check. All zero is empty; the caller frees `list`. */
+struct fpl_findings {
+  struct fpl_finding *list;
+  size_t n, room;
+};
+enum fpl_status fpl_db_find_orphans(struct fpl_db *db, struct fpl_findings *out,
+                                    struct fpl_err *err);
+/* Removes the orphans among the findings, and marks them. */
+enum fpl_status fpl_db_remove_orphans(struct fpl_db *db, struct fpl_findings *findings,
+                                      struct fpl_err *err);
 
 #endif

@@ -5,7 +5,6 @@
 #include "db/records.h"
 
 #include "tuner/base/arena.h"
-#include "tuner/core/legal.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -312,44 +311,9 @@ static enum fpl_status import_measurement(struct reader *in, bool *out_is_new,
   return insert(in, &b, out_is_new, err);
 }
 
-enum { FLAG_TEXT = 224 };
-
-/* "rule: why" of the rule that refuses the candidate, or "". */
-static enum fpl_status judge(struct fpl_db *db, int64_t candidate_id, char out_flag[FLAG_TEXT],
-                             struct fpl_err *err) {
-  *out_flag = '\0';
-  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_CANDIDATE_FOR_LEGALITY);
-  fpl_bind_i64(&b, candidate_id);
-  bool has_row = false;
-  const enum fpl_status status = fpl_bind_step(&b, &has_row, err);
-  if (status != FPL_OK || !has_row)
-    return status;
-  struct fpl_read r = {.statement = b.statement};
-  const bool is_library = fpl_read_i64(&r) != 0;
-  const char *const schedule = fpl_read_text(&r);
-  struct fpl_schedule s = {0};
-  struct fpl_problem p;
-  const bool is_good = (is_library || fpl_schedule_parse(schedule, &s, NULL) == FPL_OK) &&
-                       fpl_problem_parse(fpl_read_text(&r), &p, NULL) == FPL_OK;
-  struct fpl_device d = {0};
-  int64_t *const limits[] = {&d.smem_bytes_per_block, &d.smem_bytes_per_sm, &d.registers_per_sm,
-                             &d.threads_per_sm,       &d.max_cluster,       &d.sms};
-  for (size_t i = 0; is_good && i < sizeof limits / sizeof *limits; i++)
-    *limits[i] = fpl_read_i64(&r);
-  fpl_bind_reset(&b);
-  if (!is_good)
-    return fpl_db_fail_row(db, "a candidate cannot be read", err);
-  struct fpl_tiling tiling;
-  struct fpl_footprint footprint;
-  struct fpl_verdict verdict;
-  if (!is_library && !fpl_legal(&p, &s, &d, &tiling, &footprint, &verdict))
-    snprintf(out_flag, FLAG_TEXT, "%s: %s", fpl_rule_names[verdict.rule], verdict.why);
-  return FPL_OK;
-}
-
 static enum fpl_status import_plan(struct reader *in, bool *out_is_new, struct fpl_err *err) {
-  char flag[FLAG_TEXT];
-  enum fpl_status status = judge(in->db, in->values[0].integer, flag, err);
+  char flag[FPL_FLAG_TEXT];
+  enum fpl_status status = fpl_db_judge(in->db, in->values[0].integer, flag, err);
   if (status != FPL_OK)
     return status;
   struct fpl_bind b = fpl_bind_start(in->db, FPL_QUERY_INSERT_PLAN);
@@ -376,8 +340,8 @@ static enum fpl_status judge_next(struct fpl_db *db, int64_t id, int64_t *out_id
   *out_id = fpl_read_i64(&r);
   const int64_t candidate_id = fpl_read_i64(&r);
   fpl_bind_reset(&b);
-  char flag[FLAG_TEXT];
-  status = judge(db, candidate_id, flag, err);
+  char flag[FPL_FLAG_TEXT];
+  status = fpl_db_judge(db, candidate_id, flag, err);
   if (status != FPL_OK)
     return status;
   b = fpl_bind_start(db, FPL_QUERY_SET_FLAG);

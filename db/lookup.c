@@ -52,7 +52,7 @@ static void read_schedule(struct fpl_read *r, bool is_library, struct fpl_schedu
     r->is_bad = true;
 }
 
-static enum fpl_status read_environment(struct fpl_db *db, int64_t id, struct fpl_environment *out,
+enum fpl_status fpl_db_read_environment(struct fpl_db *db, int64_t id, struct fpl_environment *out,
                                         struct fpl_err *err) {
   struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_ENVIRONMENT_FIELDS);
   fpl_bind_i64(&b, id);
@@ -118,7 +118,7 @@ enum fpl_status fpl_db_read_plan(struct fpl_db *db, sqlite3_stmt *row,
   const int64_t environment_id = fpl_read_i64(&r);
   if (r.is_bad)
     return fpl_db_fail_row(db, "a plan's row holds what no fuseplan wrote", err);
-  return read_environment(db, environment_id, &out->environment, err);
+  return fpl_db_read_environment(db, environment_id, &out->environment, err);
 }
 
 struct fpl_bind fpl_bind_keys(struct fpl_db *db, enum fpl_query query,

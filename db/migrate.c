@@ -72,20 +72,51 @@ static enum fpl_status read_identity_at_once(struct fpl_db *db, struct identity 
   return status;
 }
 
+/* A reader, who may not write the file, goes on with a private copy of it. */
+static enum fpl_status copy_to_memory(struct fpl_db *db, struct fpl_err *err) {
+  sqlite3 *copy = NULL;
+  int rc = sqlite3_open_v2(":memory:", &copy,
+                           SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE |
+                               SQLITE_OPEN_CREATE | SQLITE_OPEN_MEMORY,
+                           NULL);
+  sqlite3_backup *const backup =
+      rc == SQLITE_OK ? sqlite3_backup_init(copy, "main", db->handle, "main") : NULL;
+  if (backup) {
+    const int end = sqlite3_backup_step(backup, -1);
+    rc = sqlite3_backup_finish(backup);
+    if (rc == SQLITE_OK && end != SQLITE_DONE) /* locked: no error of the backup's */
+      rc = end;
+  } else if (rc == SQLITE_OK) {
+    rc = sqlite3_errcode(copy);
+  }
+  if (rc != SQLITE_OK) {
+    sqlite3_close(copy);
+    return fpl_db_fail(db, rc, err);
+  }
+  fpl_db_finalize(db);
+  sqlite3_close(db->handle);
+  db->handle = copy;
+  return fpl_db_configure(db, err);
+}
+
 enum fpl_status fpl_db_migrate(struct fpl_db *db, bool may_write, struct fpl_err *err) {
   struct identity id = {0};
   enum fpl_status status = read_identity_at_once(db, &id, err);
   if (status != FPL_OK)
     return status;
-  if (!(is_fresh(&id) && db->mode == FPL_DB_CREATE)) {
+  if (is_fresh(&id) && db->mode != FPL_DB_CREATE) /* its first writer was killed */
+    return fpl_fail(err, FPL_DB_CORRUPT,
+                    "%s: empty (no table): restore a copy, or fill it by `fuseplan tune`",
+                    db->path);
+  if (!is_fresh(&id)) {
     status = check_identity(db, &id, err);
     if (status != FPL_OK || id.schema == fpl_db_newest_schema)
       return status;
-    if (!may_write)
-      return fpl_fail(err, FPL_DB_SCHEMA,
-                      "%s: schema %lld is older than this fuseplan, which reads schema %d: open it "
-                      "once for writing, as `fuseplan import` does",
-                      db->path, (long long)id.schema, fpl_db_newest_schema);
+  }
+  if (!may_write) {
+    status = copy_to_memory(db, err);
+    if (status != FPL_OK)
+      return status;
   }
   return fpl_db_transaction(db, apply_migrations, NULL, err);
 }

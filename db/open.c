@@ -183,7 +183,7 @@ static enum fpl_status open_handle(struct fpl_db *db, const struct file_facts *f
   return rc == SQLITE_OK ? FPL_OK : fpl_db_fail(db, rc, err);
 }
 
-static enum fpl_status configure(struct fpl_db *db, struct fpl_err *err) {
+enum fpl_status fpl_db_configure(struct fpl_db *db, struct fpl_err *err) {
   fpl_db_set_busy_ms(db, FIRST_BUSY_MS); /* before the first pragma, which may need a lock */
   sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
   static const enum fpl_query pragmas[] = {FPL_QUERY_FOREIGN_KEYS_ON, FPL_QUERY_TRUST_NO_SCHEMA,
@@ -229,7 +229,7 @@ enum fpl_status fpl_db_open(const char *path, enum fpl_db_mode mode, struct fpl_
   if (status == FPL_OK)
     status = open_handle(db, &facts, err);
   if (status == FPL_OK)
-    status = configure(db, err);
+    status = fpl_db_configure(db, err);
   if (status == FPL_OK)
     status = fpl_db_migrate(db, mode != FPL_DB_READ, err);
   if (status == FPL_OK)
@@ -243,6 +243,13 @@ enum fpl_status fpl_db_open(const char *path, enum fpl_db_mode mode, struct fpl_
   return status;
 }
 
+void fpl_db_finalize(struct fpl_db *db) {
+  for (int i = 0; i < FPL_N_QUERIES; i++) {
+    sqlite3_finalize(db->statements[i]);
+    db->statements[i] = NULL;
+  }
+}
+
 void fpl_db_close(struct fpl_db *db) {
   if (!db)
     return;
@@ -252,8 +259,7 @@ void fpl_db_close(struct fpl_db *db) {
     sqlite3_busy_timeout(db->handle, 0);
     fpl_db_run(db, FPL_QUERY_JOURNAL_ROLLBACK, NULL);
   }
-  for (int i = 0; i < FPL_N_QUERIES; i++)
-    sqlite3_finalize(db->statements[i]);
+  fpl_db_finalize(db);
   sqlite3_close(db->handle);
   free(db->path);
   free(db);
@@ -264,26 +270,4 @@ void fpl_db_set_busy_ms(struct fpl_db *db, int busy_ms) {
     return;
   db->busy_ms = busy_ms;
   sqlite3_busy_timeout(db->handle, busy_ms);
-}
-
-enum fpl_status fpl_db_check(struct fpl_db *db, struct fpl_err *err) {
-  if (!db)
-    return FPL_OK;
-  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_QUICK_CHECK);
-  bool has_row = false;
-  enum fpl_status status = fpl_bind_step(&b, &has_row, err);
-  if (status == FPL_OK && has_row) {
-    const char *const finding = (const char *)sqlite3_column_text(b.statement, 0);
-    if (!finding || strcmp(finding, "ok") != 0)
-      status = fpl_db_fail_row(db, finding ? finding : "no answer", err);
-    fpl_bind_reset(&b);
-  }
-  if (status != FPL_OK)
-    return status;
-  b = fpl_bind_start(db, FPL_QUERY_FOREIGN_KEY_CHECK);
-  int64_t n_dangling = 0;
-  status = fpl_bind_answer(&b, 0, &n_dangling, err);
-  if (status == FPL_OK && n_dangling > 0)
-    status = fpl_db_fail_row(db, "rows name rows that do not exist", err);
-  return status;
 }

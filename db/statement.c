@@ -23,6 +23,20 @@ static enum fpl_status on_one_line(enum fpl_status status, struct fpl_err *err) 
   return status;
 }
 
+static bool has_moved(const struct fpl_db *db) {
+  int answer = 0;
+  if (db->handle)
+    sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_HAS_MOVED, &answer);
+  return answer != 0;
+}
+
+static enum fpl_status fail_moved(const struct fpl_db *db, struct fpl_err *err) {
+  return fpl_fail(err, FPL_IO,
+                  "%s: removed or replaced while it was open: run again, which opens what is there "
+                  "now",
+                  db->path);
+}
+
 static enum fpl_status describe(const struct fpl_db *db, int rc, struct fpl_err *err) {
   const char *const detail = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc);
   const char *const path = db->path;
@@ -61,6 +75,9 @@ static enum fpl_status describe(const struct fpl_db *db, int rc, struct fpl_err 
 }
 
 enum fpl_status fpl_db_fail(const struct fpl_db *db, int rc, struct fpl_err *err) {
+  const int kind = rc & 0xff;
+  if ((kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN || kind == SQLITE_READONLY) && has_moved(db))
+    return fail_moved(db, err);
   return on_one_line(describe(db, rc, err), err);
 }
 
@@ -230,6 +247,11 @@ static void roll_back(struct fpl_db *db) {
     fpl_db_run(db, FPL_QUERY_ROLLBACK, NULL);
 }
 
+/* What is written to a file that was removed or replaced is lost; in WAL mode SQLite does not look. */
+static enum fpl_status check_place(const struct fpl_db *db, struct fpl_err *err) {
+  return has_moved(db) ? fail_moved(db, err) : FPL_OK;
+}
+
 enum fpl_status fpl_db_transaction(struct fpl_db *db, fpl_db_body *body, void *context,
                                    struct fpl_err *err) {
   enum fpl_status status = FPL_DB_BUSY;
@@ -237,6 +259,8 @@ enum fpl_status fpl_db_transaction(struct fpl_db *db, fpl_db_body *body, void *c
     status = fpl_db_run(db, FPL_QUERY_BEGIN, err);
     if (status == FPL_OK)
       status = body(db, context, err);
+    if (status == FPL_OK)
+      status = check_place(db, err);
     if (status == FPL_OK)
       status = fpl_db_run(db, FPL_QUERY_COMMIT, err);
     if (status != FPL_OK)

@@ -20,7 +20,7 @@ run_example() {
 }
 
 @test "the examples of --help, in the order of a first use" {
-  for command in space tune lookup show export import merge diff history doctor; do
+  for command in space tune lookup explain list-misses show export import merge diff history check gc snapshot doctor; do
     example=$("$fuseplan" "$command" --help | sed -n '/^example:/{n;s/^ *//;p}')
     [[ $example == "fuseplan $command"* ]]
     run_example "$example"

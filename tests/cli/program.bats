@@ -2,7 +2,7 @@
 # The program itself: help, version, doctor, exit codes that need no command of their own.
 load common
 
-commands=(tune lookup show space export import doctor)
+commands=(tune lookup show space export import check gc doctor)
 
 @test "prints usage: to stdout when asked, to stderr with exit 2 when not" {
   expect 0 --help

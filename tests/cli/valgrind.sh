@@ -53,6 +53,10 @@ check 1 show --problem 99 --json
 check 0 export -o "$scratch/plans.jsonl"
 check 0 export --cubins
 check 0 import "$scratch/plans.jsonl" --db "$scratch/copy.db" --json
+check 0 check --db "$scratch/copy.db" --json
+check 0 check --db "$scratch/copy.db" --repair
+check 0 gc --db "$scratch/copy.db" --keep-runs 0 --dry-run
+check 0 gc --db "$scratch/copy.db" --keep-runs 0 --json
 check 3 import "$scratch/bad.jsonl" --db "$scratch/copy.db"
 check 4 show --db "$scratch/plans.jsonl"
 echo "1..$number"

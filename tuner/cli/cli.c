@@ -66,11 +66,20 @@ enum fpl_status fpl_cli_database(const struct fpl_paths *paths, const char *give
   return FPL_OK;
 }
 
-enum fpl_status fpl_cli_open_existing(const char *path, struct fpl_db **out, struct fpl_err *err) {
+static enum fpl_status open_existing(const char *path, enum fpl_db_mode mode, struct fpl_db **out,
+                                     struct fpl_err *err) {
   if (!fpl_path_exists(path))
     return fpl_fail(err, FPL_DB,
                     "%s: no such database: 'fuseplan tune' or 'fuseplan import' makes one", path);
-  return fpl_db_open(path, FPL_DB_READ, out, err);
+  return fpl_db_open(path, mode, out, err);
+}
+
+enum fpl_status fpl_cli_open_existing(const char *path, struct fpl_db **out, struct fpl_err *err) {
+  return open_existing(path, FPL_DB_READ, out, err);
+}
+
+enum fpl_status fpl_cli_open_to_write(const char *path, struct fpl_db **out, struct fpl_err *err) {
+  return open_existing(path, FPL_DB_WRITE, out, err);
 }
 
 bool fpl_cli_print_json(json_t *object) {

@@ -37,6 +37,8 @@ int fpl_cmd_import(int argc, char **argv);
 int fpl_cmd_merge(int argc, char **argv);
 int fpl_cmd_diff(int argc, char **argv);
 int fpl_cmd_history(int argc, char **argv);
+int fpl_cmd_check(int argc, char **argv);
+int fpl_cmd_gc(int argc, char **argv);
 int fpl_cmd_doctor(int argc, char **argv);
 /* Hidden: processes that tune starts. */
 int fpl_cmd_worker(int argc, char **argv);
@@ -64,6 +66,8 @@ enum fpl_status fpl_cli_database(const struct fpl_paths *paths, const char *give
 /* Opens a database that must exist; one that does not is FPL_DB with a remedy. */
 struct fpl_db;
 enum fpl_status fpl_cli_open_existing(const char *path, struct fpl_db **out, struct fpl_err *err);
+/* The same, to change it. */
+enum fpl_status fpl_cli_open_to_write(const char *path, struct fpl_db **out, struct fpl_err *err);
 
 /* Prints and frees; keys in insertion order, one object, a newline. False: out of memory. */
 bool fpl_cli_print_json(json_t *object);

@@ -21,6 +21,8 @@ static const struct {
     {"merge", fpl_cmd_merge, "join databases into one"},
     {"diff", fpl_cmd_diff, "compare the answers of two databases"},
     {"snapshot", fpl_cmd_snapshot, "a database's answers as one immutable file"},
+    {"check", fpl_cmd_check, "find, and repair, what is wrong in a database"},
+    {"gc", fpl_cmd_gc, "remove what no answer needs from a database"},
     {"doctor", fpl_cmd_doctor, "what this machine has, and what to do about the rest"},
     {"worker", fpl_cmd_worker, NULL},
     {"compile-kernel", fpl_cmd_compile_kernel, NULL},
