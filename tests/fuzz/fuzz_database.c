@@ -92,7 +92,8 @@ static void look_up(struct fpl_db *db) {
           FPL_OK);
   told(fpl_db_find_plan(db, &p, &d, true, &plan, &found, &err), &err);
   fpl_plan_free(&plan);
-  told(fpl_db_find_deterministic_plan(db, &p, &d, false, &plan, &found, &err), &err);
+  const struct fpl_wanted wanted = {.problem = &p, .device = &d, .is_deterministic = true};
+  told(fpl_db_find(db, &wanted, false, &plan, &found, &err), &err);
   fpl_plan_free(&plan);
 }
 
