@@ -228,6 +228,14 @@ check-gpu: tests ## on a GPU: verify candidates, long runs, errors, machine code
 bench-gpu: build ## on a GPU: the benchmark, into profiles/benchmarks (pieces: PART=, ONLY=, see tools/bench/run.sh)
 	@tools/bench/run.sh $(BUILD)
 
+$(BUILD)/bench_lookup: tools/bench/lookup.c $(BUILD)/libfpl.a
+	@echo "cc $<"
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+
+.PHONY: bench-lookup
+bench-lookup: build $(BUILD)/bench_lookup ## lookup times over 100,000 generated plans, as one JSON line
+	@$(BUILD)/bench_lookup $(BUILD)/fuseplan $(BUILD)
+
 .PHONY: bench-show
 bench-show: ## the benchmark's table and means, on any machine (JSON=FILE: of another file)
 	@command -v python3 >/dev/null || tools/setup.sh bench
