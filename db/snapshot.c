@@ -111,6 +111,19 @@ static bool is_schedule_sound(const struct fpl_snapshot_plan *p) {
   return true;
 }
 
+/* Three texts, one behind the other. */
+static bool are_texts_sound(const struct fpl_snapshot *s, uint64_t at) {
+  for (int i = 0; i < 3; i++) {
+    if (at >= s->n[FPL_SECTION_TEXTS])
+      return false;
+    const char *const end = memchr(s->texts + at, '\0', s->n[FPL_SECTION_TEXTS] - at);
+    if (!end)
+      return false;
+    at = (uint64_t)(end - s->texts) + 1;
+  }
+  return true;
+}
+
 static bool is_plan_sound(const struct fpl_snapshot *s, const struct fpl_snapshot_plan *p) {
   enum { MOST = INT32_MAX };
   return is_within(p->kind, 0, FPL_KIND_CONV_CHAIN) && is_within(p->dtype, 0, FPL_DTYPE_BF16) &&
@@ -123,7 +136,7 @@ static bool is_plan_sound(const struct fpl_snapshot *s, const struct fpl_snapsho
          is_within(p->kernel, -1, (int64_t)s->n[FPL_SECTION_KERNELS] - 1) &&
          is_within(p->provenance, 0, FPL_PROVENANCE_SIMULATED) && is_within(p->is_library, 0, 1) &&
          is_within(p->has_cubin, 0, p->kernel >= 0) && (p->is_library || is_schedule_sound(p)) &&
-         p->reason < s->n[FPL_SECTION_TEXTS];
+         are_texts_sound(s, p->texts);
 }
 
 static bool are_environments_sound(const struct fpl_snapshot *s) {
@@ -153,8 +166,6 @@ static enum fpl_status check_records(const struct fpl_snapshot *s, struct fpl_er
   for (uint64_t i = 0; i < n[FPL_SECTION_PLANS]; i++)
     if (!is_plan_sound(s, &s->plans[i]))
       return fail_damaged(s, "a plan", err);
-  if (n[FPL_SECTION_TEXTS] > 0 && s->texts[n[FPL_SECTION_TEXTS] - 1] != '\0')
-    return fail_damaged(s, "a text has no end", err);
   const uint64_t n_slots = n[FPL_SECTION_SLOTS];
   if (n_slots == 0 || (n_slots & (n_slots - 1)) != 0)
     return fail_damaged(s, "its hash table", err);
@@ -415,11 +426,18 @@ static void read_plan(const struct fpl_snapshot *s, int64_t at, struct fpl_plan 
   out->n_candidates = p->n_candidates;
   out->n_ok = p->n_ok;
   out->created_unix = p->created_unix;
-  copy_text(out->reason, sizeof out->reason, s->texts + p->reason);
+  copy_text(out->reason, sizeof out->reason, s->texts + p->texts);
   const struct fpl_snapshot_environment *const e = &s->environments[p->environment];
   _Static_assert(sizeof e->fields == sizeof out->environment.fields, "one layout");
-  memcpy(out->environment.fields, e->fields, sizeof e->fields);
+  memcpy(out->environment.fields, e->fields, (size_t)e->n_fields * sizeof e->fields[0]);
   out->environment.n_fields = (int)e->n_fields;
+}
+
+void fpl_snapshot_texts(const struct fpl_snapshot *s, int64_t plan_id, const char **out_problem,
+                        const char **out_schedule) {
+  const char *const reason = s->texts + s->plans[plan_id].texts;
+  *out_problem = reason + strlen(reason) + 1;
+  *out_schedule = *out_problem + strlen(*out_problem) + 1;
 }
 
 static enum fpl_status find(void *self, const struct fpl_wanted *wanted, struct fpl_plan *out,

@@ -19,7 +19,7 @@ enum fpl_section {
   FPL_SECTION_PLANS,
   FPL_SECTION_SLOTS, /* uint32_t each: hash table of the first plan of each problem, plus 1 */
   FPL_SECTION_REGRETS,
-  FPL_SECTION_TEXTS,  /* bytes: reasons, each ended by NUL */
+  FPL_SECTION_TEXTS,  /* bytes: three a plan, each ended by NUL */
   FPL_SECTION_CUBINS, /* bytes */
   FPL_SECTIONS
 };
@@ -73,7 +73,7 @@ struct fpl_snapshot_plan {
   int32_t has_cubin;
   double est_us, measured_us, measured_hot_us, library_us, library_hot_us;
   int64_t n_candidates, n_ok, created_unix, m_low, m_high;
-  uint64_t reason; /* offset within the texts */
+  uint64_t texts; /* offset of three of them: reason, problem, schedule ("" for the library) */
 };
 
 struct fpl_snapshot_regret {

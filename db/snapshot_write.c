@@ -296,6 +296,32 @@ static int32_t place_of_environment(struct making *m, int64_t id, int32_t *n) {
   return e[i].place;
 }
 
+static struct fpl_problem problem_of(const struct fpl_snapshot_plan *p) {
+  return (struct fpl_problem){.kind = (enum fpl_kind)p->kind,
+                              .dtype = (enum fpl_dtype)p->dtype,
+                              .act = (enum fpl_act)p->act,
+                              .m = p->m,
+                              .n = p->n,
+                              .k = p->k,
+                              .l = p->l,
+                              .conv = {p->batch, p->ic, p->h, p->w, p->k1}};
+}
+
+static void append_texts(struct making *m, const struct item *item) {
+  const struct fpl_problem problem = problem_of(&item->record);
+  char text[FPL_PROBLEM_TEXT], schedule[FPL_SCHEDULE_TEXT] = "";
+  fpl_problem_text(&problem, text);
+  if (!item->record.is_library) {
+    struct fpl_schedule s;
+    for (int field = 0; field < FPL_N_FIELDS; field++)
+      fpl_schedule_set(&s, field, item->record.schedule[field]);
+    fpl_schedule_text(&s, schedule);
+  }
+  fpl_text_append_bytes(&m->texts, item->reason, strlen(item->reason) + 1);
+  fpl_text_append_bytes(&m->texts, text, strlen(text) + 1);
+  fpl_text_append_bytes(&m->texts, schedule, strlen(schedule) + 1);
+}
+
 static void place_plans(struct making *m) {
   struct item *const items = m->items.items;
   int32_t n_environments = 0;
@@ -304,8 +330,8 @@ static void place_plans(struct making *m) {
   for (size_t i = 0; i < m->items.n; i++) {
     items[i].record.kernel = place_of_kernel(m, items[i].sha);
     items[i].record.environment = place_of_environment(m, items[i].environment_id, &n_environments);
-    items[i].record.reason = m->texts.length;
-    fpl_text_append_bytes(&m->texts, items[i].reason, strlen(items[i].reason) + 1);
+    items[i].record.texts = m->texts.length;
+    append_texts(m, &items[i]);
   }
 }
 
@@ -326,16 +352,8 @@ static uint32_t *make_slots(const struct making *m, uint64_t *out_n) {
   for (size_t i = 0; slots && i < m->items.n; i++) {
     if (!is_first_of_problem(items, i))
       continue;
-    const struct fpl_snapshot_plan *const p = &items[i].record;
-    const struct fpl_problem problem = {.kind = (enum fpl_kind)p->kind,
-                                        .dtype = (enum fpl_dtype)p->dtype,
-                                        .act = (enum fpl_act)p->act,
-                                        .m = p->m,
-                                        .n = p->n,
-                                        .k = p->k,
-                                        .l = p->l,
-                                        .conv = {p->batch, p->ic, p->h, p->w, p->k1}};
-    uint64_t slot = fpl_snapshot_hash(&problem, p->device) & (n - 1);
+    const struct fpl_problem problem = problem_of(&items[i].record);
+    uint64_t slot = fpl_snapshot_hash(&problem, items[i].record.device) & (n - 1);
     while (slots[slot] != 0)
       slot = (slot + 1) & (n - 1);
     slots[slot] = (uint32_t)i + 1;

@@ -97,3 +97,30 @@ bool fpl_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
 bool fpl_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
   return !__builtin_add_overflow(a, b, out);
 }
+
+struct fpl_line fpl_line_start(char *out, size_t size) {
+  *out = '\0';
+  return (struct fpl_line){.at = out, .end = out + size - 1};
+}
+
+/* Byte by byte: names are a few bytes long. */
+void fpl_line_text(struct fpl_line *line, const char *text) {
+  char *at = line->at;
+  while (at < line->end && *text)
+    *at++ = *text++;
+  *at = '\0';
+  line->at = at;
+}
+
+void fpl_line_i64(struct fpl_line *line, int64_t value) {
+  char digits[24];
+  char *at = &digits[sizeof digits - 1];
+  uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+  *at = '\0';
+  do
+    *--at = (char)('0' + rest % 10);
+  while (rest /= 10);
+  if (value < 0)
+    *--at = '-';
+  fpl_line_text(line, at);
+}

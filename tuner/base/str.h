@@ -20,6 +20,16 @@ void fpl_text_append(struct fpl_text *text, const char *format, ...)
 void fpl_text_append_bytes(struct fpl_text *text, const char *bytes, size_t length);
 void fpl_text_free(struct fpl_text *text);
 
+/* A text of fixed size in the making, always closed by NUL; what does not fit is left out. A lookup
+ * fills its answers with it: printf takes longer than the search. */
+struct fpl_line {
+  char *at; /* where the closing NUL stands */
+  char *end;
+};
+struct fpl_line fpl_line_start(char *out, size_t size); /* size >= 1 */
+void fpl_line_text(struct fpl_line *line, const char *text);
+void fpl_line_i64(struct fpl_line *line, int64_t value);
+
 /* Decimal integer, the whole of `text`, least <= value <= most. No sign but '-', no blanks, no
  * leading zeros (an octal-looking number is refused). */
 bool fpl_parse_i64(const char *text, int64_t least, int64_t most, int64_t *out);

@@ -262,36 +262,41 @@ static bool is_still_legal(const struct fpl_wanted *wanted, const struct fpl_pla
          fpl_legal(wanted->problem, &plan->schedule, wanted->device, &t, &f, why);
 }
 
+/* The plan of one layer, where it is more trusted than the one that is there already. */
+static enum fpl_status take_exact(const struct fpl_source *source, int layer,
+                                  const struct fpl_wanted *wanted, struct fpl_answer *out,
+                                  struct fpl_trace *trace, struct fpl_err *err) {
+  struct fpl_plan other;
+  struct fpl_plan *const plan = out->is_stored ? &other : &out->plan;
+  bool is_found = false;
+  const enum fpl_status status = source->find(source->self, wanted, plan, &is_found, err);
+  if (status != FPL_OK || !is_found)
+    return status;
+  struct fpl_verdict verdict = {FPL_RULE_NONE, ""};
+  if (!is_still_legal(wanted, plan, &verdict)) {
+    char why[256];
+    snprintf(why, sizeof why, "the stored plan is refused by rule %s (%s)",
+             fpl_rule_names[verdict.rule], verdict.why);
+    note(trace, FPL_TIER_EXACT, why);
+    snprintf(out->reason, sizeof out->reason, "%s", why);
+  } else if (!out->is_stored) {
+    out->is_stored = true;
+    out->layer = layer;
+  } else if (other.provenance < out->plan.provenance) {
+    out->plan = other;
+    out->layer = layer;
+  }
+  return FPL_OK;
+}
+
 static enum fpl_status find_exact(const struct fpl_source *sources, int n,
                                   const struct fpl_wanted *wanted, struct fpl_answer *out,
                                   struct fpl_trace *trace, struct fpl_err *err) {
   note(trace, FPL_TIER_EXACT, "nothing is stored for this problem and device class");
-  for (int i = 0; i < n; i++) {
-    struct fpl_plan plan;
-    bool is_found = false;
-    const enum fpl_status status = sources[i].find(sources[i].self, wanted, &plan, &is_found, err);
-    if (status != FPL_OK)
-      return status;
-    if (!is_found)
-      continue;
-    struct fpl_verdict verdict = {FPL_RULE_NONE, ""};
-    if (!is_still_legal(wanted, &plan, &verdict)) {
-      char why[256];
-      snprintf(why, sizeof why, "the stored plan is refused by rule %s (%s)",
-               fpl_rule_names[verdict.rule], verdict.why);
-      note(trace, FPL_TIER_EXACT, why);
-      snprintf(out->reason, sizeof out->reason, "%s", why);
-      fpl_plan_free(&plan);
-    } else if (!out->is_stored || plan.provenance < out->plan.provenance) {
-      fpl_plan_free(&out->plan);
-      out->plan = plan;
-      out->is_stored = true;
-      out->layer = i;
-    } else {
-      fpl_plan_free(&plan);
-    }
-  }
-  return FPL_OK;
+  enum fpl_status status = FPL_OK;
+  for (int i = 0; status == FPL_OK && i < n; i++)
+    status = take_exact(&sources[i], i, wanted, out, trace, err);
+  return status;
 }
 
 static enum fpl_status take(const struct walk *w, const struct pick *pick, enum fpl_tier tier,
@@ -343,27 +348,33 @@ static enum fpl_status find_near(struct walk *w, enum fpl_tier last, struct fpl_
 enum fpl_status fpl_answer(const struct fpl_source *sources, int n, const struct fpl_wanted *wanted,
                            const struct fpl_environment *asking, enum fpl_tier last,
                            struct fpl_answer *out, struct fpl_trace *trace, struct fpl_err *err) {
-  memset(out, 0, sizeof *out);
+  /* The plan is large, and filled by a source. */
+  out->tier = FPL_TIER_EXACT;
+  out->is_stored = out->has_kernel = false;
+  out->layer = 0;
+  out->regret = (struct fpl_regret){0};
+  out->distance = 0;
+  out->reason[0] = '\0';
   if (trace)
     memset(trace, 0, sizeof *trace);
   struct walk w = {.wanted = wanted, .sources = sources, .n = n, .trace = trace};
   enum fpl_status status = find_exact(sources, n, wanted, out, trace, err);
   if (status == FPL_OK && out->is_stored) {
     note(trace, FPL_TIER_EXACT, "");
-    snprintf(out->reason, sizeof out->reason, "stored for this problem");
+    struct fpl_line line = fpl_line_start(out->reason, sizeof out->reason);
+    fpl_line_text(&line, "stored for this problem");
   } else if (status == FPL_OK && last >= FPL_TIER_ENVELOPE) {
     status = find_near(&w, last, out, err);
   }
-  if (status != FPL_OK) {
-    fpl_plan_free(&out->plan);
+  if (status != FPL_OK || !out->is_stored)
+    out->plan = (struct fpl_plan){.is_library = true};
+  if (status != FPL_OK)
     return status;
-  }
   out->match = fpl_environment_match(&out->plan.environment, asking);
   out->has_kernel = out->is_stored && !out->plan.is_library && out->plan.has_cubin &&
                     fpl_problem_is_same_family(wanted->problem, &out->plan.problem);
   if (!out->is_stored) {
     out->tier = FPL_TIER_LIBRARY;
-    out->plan.is_library = true;
     if (!out->reason[0])
       snprintf(out->reason, sizeof out->reason, "nothing is stored%s that answers",
                wanted->is_deterministic ? ", of deterministic plans," : "");

@@ -97,7 +97,7 @@ static inline bool fpl_is_wanted(const struct fpl_wanted *wanted,
 
 typedef enum fpl_status fpl_visit_neighbour(void *context, const struct fpl_neighbour *neighbour,
                                             struct fpl_err *err);
-/* A database or a snapshot. */
+/* A database or a snapshot. The plans it fills own nothing: no cubin is loaded. */
 struct fpl_source {
   void *self;
   /* The best plan stored for exactly this problem and device class, or none. */
@@ -144,7 +144,7 @@ struct fpl_answer {
 };
 
 /* The answer of n sources, the first one uppermost, up to tier `last`. `asking` NULL: environments
- * are not compared. `trace` may be NULL. The caller frees out->plan. */
+ * are not compared. `trace` may be NULL. out->plan owns nothing. */
 enum fpl_status fpl_answer(const struct fpl_source *sources, int n, const struct fpl_wanted *wanted,
                            const struct fpl_environment *asking, enum fpl_tier last,
                            struct fpl_answer *out, struct fpl_trace *trace, struct fpl_err *err);

@@ -83,15 +83,29 @@ enum fpl_status fpl_problem_make(enum fpl_kind kind, enum fpl_dtype dtype, enum 
   return status;
 }
 
+static void put_number(struct fpl_line *line, const char *name, int64_t value) {
+  fpl_line_text(line, name);
+  fpl_line_i64(line, value);
+}
+
 void fpl_problem_text(const struct fpl_problem *p, char out[FPL_PROBLEM_TEXT]) {
-  int used = snprintf(out, FPL_PROBLEM_TEXT, "%s m=%lld n=%lld k=%lld l=%lld dtype=%s act=%s",
-                      fpl_kind_names[p->kind], (long long)p->m, (long long)p->n, (long long)p->k,
-                      (long long)p->l, fpl_dtype_names[p->dtype], fpl_act_names[p->act]);
-  if (p->kind == FPL_KIND_CONV_CHAIN && used > 0 && used < FPL_PROBLEM_TEXT)
-    snprintf(out + used, (size_t)(FPL_PROBLEM_TEXT - used),
-             " batch=%lld ic=%lld h=%lld w=%lld k1=%lld", (long long)p->conv.batch,
-             (long long)p->conv.ic, (long long)p->conv.h, (long long)p->conv.w,
-             (long long)p->conv.k1);
+  struct fpl_line line = fpl_line_start(out, FPL_PROBLEM_TEXT);
+  fpl_line_text(&line, fpl_kind_names[p->kind]);
+  put_number(&line, " m=", p->m);
+  put_number(&line, " n=", p->n);
+  put_number(&line, " k=", p->k);
+  put_number(&line, " l=", p->l);
+  fpl_line_text(&line, " dtype=");
+  fpl_line_text(&line, fpl_dtype_names[p->dtype]);
+  fpl_line_text(&line, " act=");
+  fpl_line_text(&line, fpl_act_names[p->act]);
+  if (p->kind != FPL_KIND_CONV_CHAIN)
+    return;
+  put_number(&line, " batch=", p->conv.batch);
+  put_number(&line, " ic=", p->conv.ic);
+  put_number(&line, " h=", p->conv.h);
+  put_number(&line, " w=", p->conv.w);
+  put_number(&line, " k1=", p->conv.k1);
 }
 
 /* Fields of the text form while it is read. */

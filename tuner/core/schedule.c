@@ -107,17 +107,18 @@ void fpl_schedule_set(struct fpl_schedule *s, int field, int32_t value) {
 }
 
 void fpl_schedule_text(const struct fpl_schedule *s, char out[FPL_SCHEDULE_TEXT]) {
-  size_t used = 0;
-  out[0] = '\0';
-  for (int i = 0; i < FPL_N_FIELDS && used < FPL_SCHEDULE_TEXT; i++) {
+  struct fpl_line line = fpl_line_start(out, FPL_SCHEDULE_TEXT);
+  for (int i = 0; i < FPL_N_FIELDS; i++) {
     const struct fpl_schedule_field *const f = &fpl_schedule_fields[i];
     const int32_t value = fpl_schedule_get(s, i);
-    const char *const space = i == 0 ? "" : " ";
-    const int n = f->names ? snprintf(out + used, FPL_SCHEDULE_TEXT - used, "%s%s=%s", space,
-                                      f->name, f->names[value])
-                           : snprintf(out + used, FPL_SCHEDULE_TEXT - used, "%s%s=%d", space,
-                                      f->name, (int)value);
-    used += n > 0 ? (size_t)n : 0;
+    if (i > 0)
+      fpl_line_text(&line, " ");
+    fpl_line_text(&line, f->name);
+    fpl_line_text(&line, "=");
+    if (f->names)
+      fpl_line_text(&line, f->names[value]);
+    else
+      fpl_line_i64(&line, value);
   }
 }
 

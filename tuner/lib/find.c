@@ -1,6 +1,9 @@
+#define _POSIX_C_SOURCE 200809L
 /* Lookup: tuner/core/answer.h over the store's layers, in the public structures. */
 #include "tuner/lib/arguments.h"
 #include "tuner/lib/store.h"
+
+#include "tuner/base/str.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -23,7 +26,14 @@ static_assert((int)FUSEPLAN_TIER_EXACT == (int)FPL_TIER_EXACT &&
                   (int)FUSEPLAN_TIER_LIBRARY == (int)FPL_TIER_LIBRARY,
               "one number for one tier");
 
-static void fill(const struct fpl_answer *answer, struct fuseplan_answer *out) {
+static void copy_text(char *out, size_t size, const char *text) {
+  const size_t length = strnlen(text, size - 1);
+  memcpy(out, text, length);
+  out[length] = '\0';
+}
+
+static void fill(const struct fuseplan_store *store, const struct fpl_answer *answer,
+                 struct fuseplan_answer *out) {
   const struct fpl_plan *const plan = &answer->plan;
   *out = (struct fuseplan_answer){.size = sizeof *out,
                                   .tier = (int32_t)answer->tier,
@@ -47,15 +57,15 @@ static void fill(const struct fpl_answer *answer, struct fuseplan_answer *out) {
                                   .created_unix = plan->created_unix,
                                   .candidates = plan->n_candidates,
                                   .verified = plan->n_ok};
-  fpl_problem_text(&plan->problem, out->problem);
-  if (!plan->is_library) {
-    /* Legal schedules take half of it. */
-    char text[FPL_SCHEDULE_TEXT];
-    fpl_schedule_text(&plan->schedule, text);
-    snprintf(out->schedule, sizeof out->schedule, "%.255s", text);
-  }
+  const char *problem, *schedule;
+  fpl_snapshot_texts(store->layers[answer->layer].snapshot, plan->id, &problem, &schedule);
+  copy_text(out->problem, sizeof out->problem, problem);
+  copy_text(out->schedule, sizeof out->schedule, schedule); /* legal ones take half of it */
   memcpy(out->kernel, plan->kernel.name, sizeof out->kernel);
-  snprintf(out->reason, sizeof out->reason, "%.120s: %.130s", answer->reason, plan->reason);
+  struct fpl_line line = fpl_line_start(out->reason, sizeof out->reason);
+  fpl_line_text(&line, answer->reason);
+  fpl_line_text(&line, ": ");
+  fpl_line_text(&line, plan->reason);
 }
 
 static_assert(sizeof((struct fuseplan_answer *)0)->problem >= FPL_PROBLEM_TEXT, "fits");
@@ -106,8 +116,7 @@ static enum fpl_status look_up(const struct fuseplan_store *store,
     return status;
   if (!answer.is_stored)
     return fail_no_plan(&wanted, answer.reason, err);
-  fill(&answer, out);
-  fpl_plan_free(&answer.plan);
+  fill(store, &answer, out);
   return FPL_OK;
 }
 

@@ -31,8 +31,10 @@ const char *fuseplan_version(void) {
 
 int fpl_report(enum fpl_status status, const struct fpl_err *err,
                struct fuseplan_message *message) {
-  if (message)
-    snprintf(message->text, sizeof message->text, "%s", status == FPL_OK ? "" : err->text);
+  if (message && status == FPL_OK)
+    message->text[0] = '\0';
+  else if (message)
+    snprintf(message->text, sizeof message->text, "%s", err->text);
   return (int)status;
 }
 
