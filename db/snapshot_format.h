@@ -91,20 +91,19 @@ _Static_assert(FPL_N_FIELDS == 13 && sizeof(struct fpl_snapshot_plan) == 9 * 8 +
                "no padding");
 _Static_assert(sizeof(struct fpl_snapshot_regret) == 48, "no padding");
 
-/* Where the search for a problem's plans begins. Source: splitmix64's finaliser (Steele, Lea,
- * Flood 2014) over each number in turn. */
+/* Where the search for a problem's plans begins: its numbers as digits of base 2^64 / golden ratio,
+ * then splitmix64's finaliser. Source: Steele, Lea, Flood, Fast splittable pseudorandom number
+ * generators, 2014. */
 static inline uint64_t fpl_snapshot_hash(const struct fpl_problem *p, int64_t device) {
-  const int64_t numbers[] = {p->kind,    p->dtype,      p->act,     p->m,      p->n,
-                             p->k,       p->l,          p->conv.ic, p->conv.h, p->conv.w,
-                             p->conv.k1, p->conv.batch, device};
+  const int64_t numbers[] = {p->m,      p->n,       p->k,         p->l,       p->kind,
+                             p->dtype,  p->act,     device,       p->conv.ic, p->conv.h,
+                             p->conv.w, p->conv.k1, p->conv.batch};
   uint64_t hash = 0;
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    hash = (hash + (uint64_t)numbers[i]) + UINT64_C(0x9e3779b97f4a7c15);
-    hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
-    hash ^= hash >> 31;
-  }
-  return hash;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    hash = hash * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)numbers[i];
+  hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return hash ^ (hash >> 31);
 }
 
 #endif

@@ -35,37 +35,38 @@ static void copy_text(char *out, size_t size, const char *text) {
 static void fill(const struct fuseplan_store *store, const struct fpl_answer *answer,
                  struct fuseplan_answer *out) {
   const struct fpl_plan *const plan = &answer->plan;
-  *out = (struct fuseplan_answer){.size = sizeof *out,
-                                  .tier = (int32_t)answer->tier,
-                                  .match = matches[answer->match],
-                                  .provenance = (int32_t)plan->provenance,
-                                  .is_library = plan->is_library,
-                                  .has_kernel = answer->has_kernel,
-                                  .is_deterministic = fpl_plan_is_deterministic(plan),
-                                  .layer = answer->layer,
-                                  .plan = plan->id,
-                                  .m_low = plan->m_low,
-                                  .m_high = plan->m_high,
-                                  .estimated_us = plan->est_us,
-                                  .measured_us = plan->measured_us,
-                                  .measured_hot_us = plan->measured_hot_us,
-                                  .library_us = plan->library_us,
-                                  .library_hot_us = plan->library_hot_us,
-                                  .regret = answer->regret.expected,
-                                  .regret_low = answer->regret.low,
-                                  .regret_high = answer->regret.high,
-                                  .created_unix = plan->created_unix,
-                                  .candidates = plan->n_candidates,
-                                  .verified = plan->n_ok};
+  out->tier = (int32_t)answer->tier;
+  out->match = matches[answer->match];
+  out->provenance = (int32_t)plan->provenance;
+  out->is_library = plan->is_library;
+  out->has_kernel = answer->has_kernel;
+  out->is_deterministic = fpl_plan_is_deterministic(plan);
+  out->layer = answer->layer;
+  out->plan = plan->id;
+  out->m_low = plan->m_low;
+  out->m_high = plan->m_high;
+  out->estimated_us = plan->est_us;
+  out->measured_us = plan->measured_us;
+  out->measured_hot_us = plan->measured_hot_us;
+  out->library_us = plan->library_us;
+  out->library_hot_us = plan->library_hot_us;
+  out->regret = answer->regret.expected;
+  out->regret_low = answer->regret.low;
+  out->regret_high = answer->regret.high;
+  out->created_unix = plan->created_unix;
+  out->candidates = plan->n_candidates;
+  out->verified = plan->n_ok;
   const char *problem, *schedule;
   fpl_snapshot_texts(store->layers[answer->layer].snapshot, plan->id, &problem, &schedule);
   copy_text(out->problem, sizeof out->problem, problem);
   copy_text(out->schedule, sizeof out->schedule, schedule); /* legal ones take half of it */
   memcpy(out->kernel, plan->kernel.name, sizeof out->kernel);
-  struct fpl_line line = fpl_line_start(out->reason, sizeof out->reason);
-  fpl_line_text(&line, answer->reason);
-  fpl_line_text(&line, ": ");
-  fpl_line_text(&line, plan->reason);
+  copy_text(out->reason, sizeof out->reason, answer->reason);
+  const size_t used = strlen(out->reason);
+  if (used + 2 < sizeof out->reason) {
+    memcpy(out->reason + used, ": ", 2);
+    copy_text(out->reason + used + 2, sizeof out->reason - used - 2, plan->reason);
+  }
 }
 
 static_assert(sizeof((struct fuseplan_answer *)0)->problem >= FPL_PROBLEM_TEXT, "fits");
@@ -89,6 +90,17 @@ static enum fpl_status fail_no_plan(const struct fpl_wanted *wanted, const char 
                   wanted->needs_kernel ? "launchable " : "", problem_text, class_text, why);
 }
 
+/* 13000 as the environment's "13.0". */
+static void set_driver(struct fpl_environment *out, int64_t driver) {
+  char version[48];
+  struct fpl_line line = fpl_line_start(version, sizeof version);
+  fpl_line_i64(&line, driver / 1000);
+  fpl_line_text(&line, ".");
+  fpl_line_i64(&line, driver % 1000 / 10);
+  out->n_fields = 0;
+  fpl_environment_set(out, "driver", version);
+}
+
 static enum fpl_status look_up(const struct fuseplan_store *store,
                                const struct fpl_problem *problem, struct fpl_device *device,
                                const struct fuseplan_options *options, int64_t driver,
@@ -99,13 +111,9 @@ static enum fpl_status look_up(const struct fuseplan_store *store,
                                     .needs_kernel = options->needs_kernel != 0};
   if (!find_limits(store, device))
     return fail_no_plan(&wanted, "nothing is stored for this device class", err);
-  struct fpl_environment asking = {.n_fields = 0};
-  if (driver > 0) {
-    char version[32];
-    snprintf(version, sizeof version, "%lld.%lld", (long long)(driver / 1000),
-             (long long)(driver % 1000 / 10));
-    fpl_environment_set(&asking, "driver", version);
-  }
+  struct fpl_environment asking; /* large: filled where it is asked for */
+  if (driver > 0)
+    set_driver(&asking, driver);
   const int last =
       options->last_tier < (int32_t)FPL_TIER_NEAREST ? options->last_tier : (int)FPL_TIER_NEAREST;
   struct fpl_answer answer;
@@ -123,7 +131,7 @@ static enum fpl_status look_up(const struct fuseplan_store *store,
 int fuseplan_lookup(fuseplan_store *store, const struct fuseplan_problem *problem,
                     const struct fuseplan_device *device, const struct fuseplan_options *options,
                     struct fuseplan_answer *out, struct fuseplan_message *message) {
-  struct fpl_err err = {0};
+  struct fpl_err err;
   struct fpl_problem p;
   struct fpl_device d;
   struct fuseplan_options wanted;
