@@ -63,7 +63,15 @@ help: ## this list
 .DEFAULT_GOAL := build
 
 .PHONY: build
-build: $(BUILD)/fuseplan $(BUILD)/libfuseplan.so $(BUILD)/libfuseplan.a ## the program and the C library, in $(BUILD)
+build: $(BUILD)/fuseplan $(BUILD)/plans.db $(BUILD)/libfuseplan.so $(BUILD)/libfuseplan.a ## the program, its plans and the C library, in $(BUILD)
+
+# The system database: what lookups find below the user's own.
+PLAN_FILES := $(wildcard profiles/plans/*.jsonl)
+$(BUILD)/plans.db: $(BUILD)/fuseplan $(PLAN_FILES)
+	@echo "import $(PLAN_FILES)"
+	@rm -f $@ $@.part
+	$(Q)for file in $(PLAN_FILES); do $(BUILD)/fuseplan import $$file --db $@.part >/dev/null || exit 1; done
+	$(Q)mv $@.part $@
 
 # What a machine lacks is installed by tools/setup.sh, which says what it does. One at a time.
 $(BUILD)/.setup-%: tools/setup.sh
@@ -152,7 +160,7 @@ $(BUILD)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(BUILD)/obj/tuner/cli
 PROFILE_FILES := $(filter-out profiles/benchmarks/%,$(shell find profiles -type f))
 INSTALLED := bin/fuseplan include/fuseplan.h lib/libfuseplan.a lib/libfuseplan.so lib/$(SONAME) \
   lib/libfuseplan.so.$(VERSION) lib/pkgconfig/fuseplan.pc share/man/man1/fuseplan.1 \
-  share/man/man3/fuseplan.3 $(PROFILE_FILES:%=share/fuseplan/%)
+  share/man/man3/fuseplan.3 share/fuseplan/plans.db $(PROFILE_FILES:%=share/fuseplan/%)
 TO := $(DESTDIR)$(PREFIX)
 
 .PHONY: install
@@ -166,6 +174,8 @@ install: build ## program, library, header, profiles, man pages, below $(DESTDIR
 	  > $(TO)/lib/pkgconfig/fuseplan.pc
 	install -m 644 tools/man/fuseplan.1 $(TO)/share/man/man1
 	install -m 644 tools/man/fuseplan.3 $(TO)/share/man/man3
+	install -m 644 $(BUILD)/plans.db $(TO)/share/fuseplan
+	install -m 644 $(BUILD)/plans.db $(TO)/share/fuseplan
 	@$(foreach f,$(PROFILE_FILES),install -m 644 $(f) $(TO)/share/fuseplan/$(f) &&) :
 
 .PHONY: uninstall

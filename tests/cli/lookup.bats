@@ -110,6 +110,32 @@ measured_database() {
   one_line_error
 }
 
+@test "the plans that come with the program answer without any database of one's own" {
+  unset FUSEPLAN_SYSTEM_DB
+  expect 0 lookup "${G1[@]}" --json
+  jq -e --arg db "$(dirname "$fuseplan")/plans.db" '.provenance == "measured" and .database == $db' <<<"$output"
+}
+
+@test "a snapshot answers like the database it was made from, and cannot be mistaken when it is damaged" {
+  measured_database
+  expect 0 snapshot "$scratch/plans.snapshot"
+  expect 0 snapshot --check "$scratch/plans.snapshot"
+  for shape in "${G1[*]}" "--kind gated_ffn --m 96 --n 8192 --k 2048 --device h200"; do
+    # shellcheck disable=SC2086 # the words of the shape
+    expect 0 lookup $shape --json
+    first=$(jq -S 'del(.database)' <<<"$output")
+    # shellcheck disable=SC2086
+    expect 0 lookup $shape --db "$scratch/plans.snapshot" --json
+    [ "$first" = "$(jq -S 'del(.database)' <<<"$output")" ]
+  done
+  printf 'X' | dd of="$scratch/plans.snapshot" bs=1 seek=5000 conv=notrunc 2>/dev/null
+  expect 4 snapshot --check "$scratch/plans.snapshot"
+  one_line_error
+  truncate -s 9000 "$scratch/plans.snapshot"
+  expect 4 lookup "${G1[@]}" --db "$scratch/plans.snapshot"
+  one_line_error
+}
+
 @test "m = 0, beyond 2^31 - 1 and words are refused; 1, a prime and 2^31 - 1 are answered" {
   measured_database
   for m in 0 -1 2147483648 99999999999999999999 x; do

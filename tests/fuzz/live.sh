@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # libFuzzer by hand, with AddressSanitizer and UBSan, from the corpus as seed. New inputs stay in
 # BUILD/fuzz/NAME; one that fails is left there as crash-...: make it a file of the corpus.
-# usage: live.sh NAME [SECONDS]      NAME: api, args, database, import, yaml; needs clang and libclang-rt-14-dev
+# usage: live.sh NAME [SECONDS]      NAME: api, args, database, import, snapshot, yaml; needs clang and libclang-rt-14-dev
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
