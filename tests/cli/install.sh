@@ -99,7 +99,7 @@ versions() {
 # Every command and every function has its place there.
 man_pages() {
   local name
-  "$build/fuseplan" --help | sed -nE 's/^  ([a-z]+)  +.*/\1/p' >"$scratch/names"
+  "$build/fuseplan" --help | sed -nE 's/^  ([a-z-]+)  +.*/\1/p' >"$scratch/names"
   [ -s "$scratch/names" ] || return 1
   while read -r name; do
     grep -qE "^\.BI? $name( |\$)" tools/man/fuseplan.1 || { echo "fuseplan.1: $name"; return 1; }
