@@ -106,7 +106,7 @@ static enum fpl_status hash_schema(struct fpl_db *db, char out[FPL_KEY_HEX], str
 static enum fpl_status check_schema(struct fpl_db *db, struct fpl_findings *all,
                                     struct fpl_err *err) {
   struct fpl_db *fresh = NULL;
-  char wanted[FPL_KEY_HEX], found[FPL_KEY_HEX];
+  char wanted[FPL_KEY_HEX] = "", found[FPL_KEY_HEX] = "";
   enum fpl_status status = fpl_db_open(":memory:", FPL_DB_CREATE, &fresh, err);
   if (status == FPL_OK)
     status = hash_schema(fresh, wanted, err);

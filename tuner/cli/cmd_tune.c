@@ -467,6 +467,26 @@ static int finish(struct session *s) {
   return exit_code;
 }
 
+static enum fpl_status open_session(struct session *s, struct fpl_err *err) {
+  enum fpl_status status = read_inputs(s, err);
+  if (status == FPL_OK)
+    status = choose_measure(s, err);
+  s->tuner.device = &s->device;
+  s->tuner.top_k = (int)s->top_k;
+  s->tuner.is_kernels_only = s->is_kernels_only;
+  s->tuner.is_deterministic = s->is_deterministic;
+  s->tuner.least_gain = 0.02;
+  s->tuner.measure = (struct fpl_measure_options){
+      .budget_us = 45e6, .least_samples = 20, .most_samples = s->samples};
+  if (status == FPL_OK)
+    status = open_builder(s, err);
+  if (status == FPL_OK)
+    status = open_measurer(s, err);
+  if (status == FPL_OK)
+    status = open_database(s, err);
+  return status;
+}
+
 int fpl_cmd_tune(int argc, char **argv) {
   struct session s = {.device_name = "auto", .top_k = 24, .seed = 1, .samples = 200};
   const struct fpl_option own[] = {
@@ -507,22 +527,7 @@ int fpl_cmd_tune(int argc, char **argv) {
   fpl_progress_catch_signals();
   struct fpl_err err = {0};
   s.answers = json_array();
-  enum fpl_status status = read_inputs(&s, &err);
-  if (status == FPL_OK)
-    status = choose_measure(&s, &err);
-  s.tuner.device = &s.device;
-  s.tuner.top_k = (int)s.top_k;
-  s.tuner.is_kernels_only = s.is_kernels_only;
-  s.tuner.is_deterministic = s.is_deterministic;
-  s.tuner.least_gain = 0.02;
-  s.tuner.measure = (struct fpl_measure_options){
-      .budget_us = 45e6, .least_samples = 20, .most_samples = s.samples};
-  if (status == FPL_OK)
-    status = open_builder(&s, &err);
-  if (status == FPL_OK)
-    status = open_measurer(&s, &err);
-  if (status == FPL_OK)
-    status = open_database(&s, &err);
+  enum fpl_status status = open_session(&s, &err);
   if (status == FPL_OK)
     status = tune_all(&s, &err);
   if (status == FPL_OK && s.again == 0)

@@ -262,31 +262,38 @@ static bool is_still_legal(const struct fpl_wanted *wanted, const struct fpl_pla
          fpl_legal(wanted->problem, &plan->schedule, wanted->device, &t, &f, why);
 }
 
-/* The plan of one layer, where it is more trusted than the one that is there already. */
-static enum fpl_status take_exact(const struct fpl_source *source, int layer,
-                                  const struct fpl_wanted *wanted, struct fpl_answer *out,
-                                  struct fpl_trace *trace, struct fpl_err *err) {
-  struct fpl_plan other;
-  struct fpl_plan *const plan = out->is_stored ? &other : &out->plan;
-  bool is_found = false;
-  const enum fpl_status status = source->find(source->self, wanted, plan, &is_found, err);
-  if (status != FPL_OK || !is_found)
+/* The plan of one layer that may answer. */
+static enum fpl_status find_in_layer(const struct fpl_source *source,
+                                     const struct fpl_wanted *wanted, struct fpl_plan *plan,
+                                     bool *out_found, struct fpl_answer *out,
+                                     struct fpl_trace *trace, struct fpl_err *err) {
+  const enum fpl_status status = source->find(source->self, wanted, plan, out_found, err);
+  if (status != FPL_OK || !*out_found)
     return status;
   struct fpl_verdict verdict = {FPL_RULE_NONE, ""};
-  if (!is_still_legal(wanted, plan, &verdict)) {
-    char why[256];
-    snprintf(why, sizeof why, "the stored plan is refused by rule %s (%s)",
-             fpl_rule_names[verdict.rule], verdict.why);
-    note(trace, FPL_TIER_EXACT, why);
-    snprintf(out->reason, sizeof out->reason, "%s", why);
-  } else if (!out->is_stored) {
-    out->is_stored = true;
-    out->layer = layer;
-  } else if (other.provenance < out->plan.provenance) {
-    out->plan = other;
+  if (is_still_legal(wanted, plan, &verdict))
+    return FPL_OK;
+  char why[256];
+  snprintf(why, sizeof why, "the stored plan is refused by rule %s (%s)",
+           fpl_rule_names[verdict.rule], verdict.why);
+  note(trace, FPL_TIER_EXACT, why);
+  snprintf(out->reason, sizeof out->reason, "%s", why);
+  *out_found = false;
+  return FPL_OK;
+}
+
+/* Replaces the plan of an upper layer where this one's is more trusted. */
+static enum fpl_status take_better(const struct fpl_source *source, int layer,
+                                   const struct fpl_wanted *wanted, struct fpl_answer *out,
+                                   struct fpl_trace *trace, struct fpl_err *err) {
+  struct fpl_plan plan;
+  bool is_found = false;
+  const enum fpl_status status = find_in_layer(source, wanted, &plan, &is_found, out, trace, err);
+  if (status == FPL_OK && is_found && plan.provenance < out->plan.provenance) {
+    out->plan = plan;
     out->layer = layer;
   }
-  return FPL_OK;
+  return status;
 }
 
 static enum fpl_status find_exact(const struct fpl_source *sources, int n,
@@ -294,8 +301,14 @@ static enum fpl_status find_exact(const struct fpl_source *sources, int n,
                                   struct fpl_trace *trace, struct fpl_err *err) {
   note(trace, FPL_TIER_EXACT, "nothing is stored for this problem and device class");
   enum fpl_status status = FPL_OK;
-  for (int i = 0; status == FPL_OK && i < n; i++)
-    status = take_exact(&sources[i], i, wanted, out, trace, err);
+  for (int i = 0; status == FPL_OK && i < n; i++) {
+    if (out->is_stored) {
+      status = take_better(&sources[i], i, wanted, out, trace, err);
+    } else {
+      status = find_in_layer(&sources[i], wanted, &out->plan, &out->is_stored, out, trace, err);
+      out->layer = i;
+    }
+  }
   return status;
 }
 
