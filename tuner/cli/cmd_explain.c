@@ -8,7 +8,7 @@ static const struct fpl_command command = {
     .verb = "explain",
     .arguments = "",
     .summary = "Tells how the answer for a shape is come by: tiers tried, closest plans and what "
-               "differs, the\ncommand that would tune it. Exit 0: a plan answers; 1: none does.",
+               "differs, the\ncommand that would tune it.",
     .example = "fuseplan explain --kind gemm_chain --m 96 --n 3072 --k 768 --l 768 --dtype f16 "
                "--act relu --device h200 --db /tmp/plans.db"};
 
@@ -126,7 +126,6 @@ int fpl_cmd_explain(int argc, char **argv) {
       fpl_cli_print_json(trace_json(&ask, &trace));
     else
       print_trace(&ask, &trace);
-    exit_code = ask.answer.is_stored ? FPL_EXIT_OK : FPL_EXIT_NEGATIVE;
   }
   fpl_ask_free(&ask);
   return exit_code;
