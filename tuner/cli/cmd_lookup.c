@@ -15,8 +15,8 @@ static const struct fpl_command command = {
         "Prints the plan for a shape and how it was come by: exact, envelope (another m of the "
         "family),\nnearest shape, model (with --model), library. Exit 0: a plan; 1: nothing "
         "stored answers; 2: usage.",
-    .example = "fuseplan lookup --kind gemm_chain --m 128 --n 3072 --k 768 --l 768 --dtype f16 "
-               "--act relu --device h200 --db /tmp/plans.db --json"};
+    .example = "fuseplan lookup --kind gemm_chain --m 96 --n 3072 --k 768 --l 768 --dtype f16 "
+               "--act relu --device h200 --model --db /tmp/plans.db --json"};
 
 struct lookup {
   struct fpl_ask ask;
