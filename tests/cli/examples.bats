@@ -16,7 +16,7 @@ run_example() {
     cat "$scratch/stderr"
     return 1
   }
-  [ -s "$scratch/stdout" ] || [[ $1 == *' -o '* || $1 == *' --html '* ]]
+  [ -s "$scratch/stdout" ] || [[ $1 == *' -o '* || $1 == *' --html '* || $1 == *' > '* ]]
 }
 
 @test "the examples of --help, in the order of a first use" {
