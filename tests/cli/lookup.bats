@@ -30,6 +30,25 @@ measured_database() {
   jq -e '.tier == "exact"' <<<"$output"
 }
 
+@test "--compile: the model's pick is compiled and stored, and answers the next time too" {
+  small_database
+  expect 0 lookup "${near[@]}" --compile --json
+  jq -e '.tier == "model" and .stored and .provenance == "predicted"' <<<"$output"
+  expect 0 lookup "${near[@]}" --json
+  jq -e '.tier == "exact" and .provenance == "predicted"' <<<"$output"
+}
+
+@test "the command for a database whose path needs quotes is quoted" {
+  small_database
+  odd="$scratch/it's here.db"
+  cp "$FUSEPLAN_DB" "$odd"
+  expect 0 explain "${near[@]}" --db "$odd" --json
+  command=$(jq -r .tune <<<"$output")
+  eval "set -- ${command#fuseplan }"
+  expect 0 "$@" --measure model --top-k 1
+  expect 0 lookup "${near[@]}" --db "$odd" --require-hit
+}
+
 @test "another driver makes a plan stale: served, flagged, and listed for tuning" {
   measured_database
   expect 0 lookup "${G1[@]}" --driver '999.1 (CUDA 99.0)' --json
@@ -123,10 +142,10 @@ measured_database() {
   for shape in "${G1[*]}" "--kind gated_ffn --m 96 --n 8192 --k 2048 --device h200"; do
     # shellcheck disable=SC2086 # the words of the shape
     expect 0 lookup $shape --json
-    first=$(jq -S 'del(.database)' <<<"$output")
+    first=$(jq -S 'del(.database, .age_days)' <<<"$output")
     # shellcheck disable=SC2086
     expect 0 lookup $shape --db "$scratch/plans.snapshot" --json
-    [ "$first" = "$(jq -S 'del(.database)' <<<"$output")" ]
+    [ "$first" = "$(jq -S 'del(.database, .age_days)' <<<"$output")" ]
   done
   printf 'X' | dd of="$scratch/plans.snapshot" bs=1 seek=5000 conv=notrunc 2>/dev/null
   expect 4 snapshot --check "$scratch/plans.snapshot"

@@ -1,5 +1,6 @@
 #include "tuner/cli/ask.h"
 
+#include "tuner/base/str.h"
 #include "tuner/base/sys.h"
 #include "tuner/cli/autodevice.h"
 
@@ -59,15 +60,9 @@ static enum fpl_status open_layers(struct fpl_ask *ask, struct fpl_err *err) {
   return status == FPL_OK ? open_layer(ask, path, err) : status;
 }
 
-enum fpl_status fpl_ask_layers(struct fpl_ask *ask, enum fpl_tier last, struct fpl_trace *trace,
-                               struct fpl_err *err) {
-  enum fpl_status status = fpl_problem_opts_make(&ask->problem_opts, &ask->problem, err);
-  if (status == FPL_OK)
-    status = fpl_paths_find(&ask->arena, &ask->paths, err);
-  if (status == FPL_OK)
-    status = find_device(ask, err);
-  if (status == FPL_OK)
-    status = open_layers(ask, err);
+enum fpl_status fpl_ask_again(struct fpl_ask *ask, enum fpl_tier last, struct fpl_trace *trace,
+                              struct fpl_err *err) {
+  const enum fpl_status status = ask->n_layers == 0 ? open_layers(ask, err) : FPL_OK;
   if (status != FPL_OK)
     return status;
   struct fpl_source sources[FPL_ASK_LAYERS];
@@ -83,11 +78,92 @@ enum fpl_status fpl_ask_layers(struct fpl_ask *ask, enum fpl_tier last, struct f
                     trace, err);
 }
 
-void fpl_ask_free(struct fpl_ask *ask) {
-  fpl_plan_free(&ask->answer.plan);
+enum fpl_status fpl_ask_layers(struct fpl_ask *ask, enum fpl_tier last, struct fpl_trace *trace,
+                               struct fpl_err *err) {
+  enum fpl_status status = fpl_problem_opts_make(&ask->problem_opts, &ask->problem, err);
+  if (status == FPL_OK)
+    status = fpl_paths_find(&ask->arena, &ask->paths, err);
+  if (status == FPL_OK)
+    status = find_device(ask, err);
+  return status == FPL_OK ? fpl_ask_again(ask, last, trace, err) : status;
+}
+
+void fpl_ask_close(struct fpl_ask *ask) {
   for (int i = 0; i < ask->n_layers; i++) {
     fpl_db_close(ask->databases[i]);
     fpl_snapshot_close(ask->snapshots[i]);
+    ask->databases[i] = NULL;
+    ask->snapshots[i] = NULL;
   }
+  ask->n_layers = 0;
+}
+
+void fpl_ask_free(struct fpl_ask *ask) {
+  fpl_ask_close(ask);
   fpl_arena_free(&ask->arena);
+}
+
+static void add_number(struct fpl_ask *ask, const char *words[FPL_ASK_WORDS], int *n,
+                       const char *option, int64_t value) {
+  char digits[24];
+  const int length = snprintf(digits, sizeof digits, "%lld", (long long)value);
+  const char *const copy = fpl_arena_copy(&ask->arena, digits, (size_t)length);
+  words[(*n)++] = option;
+  words[(*n)++] = copy ? copy : "";
+}
+
+int fpl_ask_tune_words(struct fpl_ask *ask, const char *words[FPL_ASK_WORDS]) {
+  const struct fpl_problem *const p = &ask->problem;
+  const bool is_conv = p->kind == FPL_KIND_CONV_CHAIN;
+  const struct {
+    const char *option;
+    int64_t value;
+  } numbers[] = {{"--m", is_conv ? 0 : p->m}, {"--batch", p->conv.batch},
+                 {"--ic", p->conv.ic},        {"--h", p->conv.h},
+                 {"--w", p->conv.w},          {"--n", p->n},
+                 {"--k", is_conv ? 0 : p->k}, {"--l", p->l},
+                 {"--k1", p->conv.k1}};
+  int n = 0;
+  words[n++] = "tune";
+  words[n++] = "--kind";
+  words[n++] = fpl_kind_names[p->kind];
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (numbers[i].value > 0)
+      add_number(ask, words, &n, numbers[i].option, numbers[i].value);
+  const char *const rest[] = {"--dtype",  fpl_dtype_names[p->dtype], "--act", fpl_act_names[p->act],
+                              "--device", ask->device.name};
+  for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+    words[n++] = rest[i];
+  if (ask->db_path) {
+    words[n++] = "--db";
+    words[n++] = ask->db_path;
+  }
+  return n;
+}
+
+/* A word as a shell reads it back. */
+static void put_quoted(struct fpl_line *line, const char *word) {
+  static const char plain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./=:,@";
+  if (*word && word[strspn(word, plain)] == '\0') {
+    fpl_line_text(line, word);
+    return;
+  }
+  fpl_line_text(line, "'");
+  for (; *word; word++) {
+    const char letter[] = {*word, '\0'};
+    fpl_line_text(line, *word == '\'' ? "'\\''" : letter);
+  }
+  fpl_line_text(line, "'");
+}
+
+void fpl_ask_tune_command(struct fpl_ask *ask, char out[FPL_ASK_COMMAND]) {
+  const char *words[FPL_ASK_WORDS];
+  const int n = fpl_ask_tune_words(ask, words);
+  struct fpl_line line = fpl_line_start(out, FPL_ASK_COMMAND);
+  fpl_line_text(&line, "fuseplan");
+  for (int i = 0; i < n; i++) {
+    fpl_line_text(&line, " ");
+    put_quoted(&line, words[i]);
+  }
 }

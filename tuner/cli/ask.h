@@ -36,10 +36,16 @@ void fpl_ask_init(struct fpl_ask *ask, struct fpl_option out[FPL_ASK_OPTIONS]);
 /* Opens the layers and asks. `trace` may be NULL. */
 enum fpl_status fpl_ask_layers(struct fpl_ask *ask, enum fpl_tier last, struct fpl_trace *trace,
                                struct fpl_err *err);
+/* Closes the layers; asks anew, opening them where they are closed. */
+void fpl_ask_close(struct fpl_ask *ask);
+enum fpl_status fpl_ask_again(struct fpl_ask *ask, enum fpl_tier last, struct fpl_trace *trace,
+                              struct fpl_err *err);
 void fpl_ask_free(struct fpl_ask *ask);
 
-/* The command that tunes the problem. */
-enum { FPL_ASK_COMMAND = 512 };
-void fpl_ask_tune_command(const struct fpl_ask *ask, char out[FPL_ASK_COMMAND]);
+/* The words that tune the problem: "tune", options and their values. Texts live in the ask. */
+enum { FPL_ASK_WORDS = 32, FPL_ASK_COMMAND = 1024 };
+int fpl_ask_tune_words(struct fpl_ask *ask, const char *words[FPL_ASK_WORDS]);
+/* The same as a command for a shell. */
+void fpl_ask_tune_command(struct fpl_ask *ask, char out[FPL_ASK_COMMAND]);
 
 #endif

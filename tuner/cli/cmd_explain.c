@@ -12,23 +12,6 @@ static const struct fpl_command command = {
     .example = "fuseplan explain --kind gemm_chain --m 96 --n 3072 --k 768 --l 768 --dtype f16 "
                "--act relu --device h200 --db /tmp/plans.db"};
 
-void fpl_ask_tune_command(const struct fpl_ask *ask, char out[FPL_ASK_COMMAND]) {
-  const struct fpl_problem *const p = &ask->problem;
-  char shape[256];
-  if (p->kind == FPL_KIND_CONV_CHAIN)
-    snprintf(shape, sizeof shape,
-             "--batch %lld --ic %lld --h %lld --w %lld --n %lld --l %lld --k1 %lld",
-             (long long)p->conv.batch, (long long)p->conv.ic, (long long)p->conv.h,
-             (long long)p->conv.w, (long long)p->n, (long long)p->l, (long long)p->conv.k1);
-  else
-    snprintf(shape, sizeof shape, "--m %lld --n %lld --k %lld --l %lld", (long long)p->m,
-             (long long)p->n, (long long)p->k, (long long)p->l);
-  snprintf(out, FPL_ASK_COMMAND,
-           "fuseplan tune --kind %s %s --dtype %s --act %s --device %s%s%.200s",
-           fpl_kind_names[p->kind], shape, fpl_dtype_names[p->dtype], fpl_act_names[p->act],
-           ask->device.name, ask->db_path ? " --db " : "", ask->db_path ? ask->db_path : "");
-}
-
 /* "m 96, not 128; k 768, not 1024": of the wanted problem and a stored one. */
 static void differences(const struct fpl_problem *wanted, const struct fpl_problem *stored,
                         char *out, size_t size) {
@@ -51,7 +34,7 @@ static void differences(const struct fpl_problem *wanted, const struct fpl_probl
                                  (long long)fields[i].wanted);
 }
 
-static json_t *trace_json(const struct fpl_ask *ask, const struct fpl_trace *trace) {
+static json_t *trace_json(struct fpl_ask *ask, const struct fpl_trace *trace) {
   json_t *const tiers = json_object(), *const closest = json_array();
   for (int i = 0; i < FPL_N_TIERS; i++)
     if (trace->tiers[i][0])
@@ -86,7 +69,7 @@ static void print_environment(const struct fpl_ask *ask) {
   }
 }
 
-static void print_trace(const struct fpl_ask *ask, const struct fpl_trace *trace) {
+static void print_trace(struct fpl_ask *ask, const struct fpl_trace *trace) {
   char text[FPL_PROBLEM_TEXT], tune[FPL_ASK_COMMAND];
   fpl_problem_text(&ask->problem, text);
   fpl_ask_tune_command(ask, tune);

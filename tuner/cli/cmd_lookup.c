@@ -20,7 +20,7 @@ static const struct fpl_command command = {
 
 struct lookup {
   struct fpl_ask ask;
-  bool is_hit_required, may_model, is_unlogged;
+  bool is_hit_required, may_model, may_compile, is_unlogged;
 };
 
 enum { SECONDS_PER_DAY = 86400 };
@@ -140,8 +140,8 @@ static void pick_by_model(struct fpl_ask *ask) {
            "nothing stored answers; the model ranks it first");
 }
 
-static void complain(const struct lookup *lookup) {
-  const struct fpl_ask *const ask = &lookup->ask;
+static void complain(struct lookup *lookup) {
+  struct fpl_ask *const ask = &lookup->ask;
   char text[FPL_PROBLEM_TEXT], tune[FPL_ASK_COMMAND];
   fpl_problem_text(&ask->problem, text);
   fpl_ask_tune_command(ask, tune);
@@ -149,8 +149,30 @@ static void complain(const struct lookup *lookup) {
           ask->device.name, fpl_tier_names[ask->answer.tier], ask->answer.reason, tune);
 }
 
+/* Tunes by the model alone: its pick is compiled, its dataflow interpreted, and the plan stored as
+ * predicted in the uppermost database; then asks again. */
+static enum fpl_status compile_pick(struct fpl_ask *ask, struct fpl_err *err) {
+  const char *words[FPL_ASK_WORDS + 5];
+  int n = fpl_ask_tune_words(ask, words);
+  const char *const how[] = {"--measure", "model", "--top-k", "1", "--quiet"};
+  for (size_t i = 0; i < sizeof how / sizeof *how; i++)
+    words[n++] = how[i];
+  /* The command does not write into its arguments. */
+  const int exit_code = fpl_cmd_tune(n - 1, (char **)(uintptr_t)(words + 1));
+  if (exit_code != FPL_EXIT_OK)
+    return fpl_fail(err, FPL_TOOLCHAIN, "--compile: the model's pick could not be compiled");
+  fpl_ask_close(ask);
+  const enum fpl_status status = fpl_ask_again(ask, FPL_TIER_EXACT, NULL, err);
+  if (status == FPL_OK && ask->answer.is_stored)
+    ask->answer.tier = FPL_TIER_MODEL;
+  return status;
+}
+
 static int answer(struct lookup *lookup) {
   struct fpl_ask *const ask = &lookup->ask;
+  struct fpl_err err = {0};
+  if (!ask->answer.is_stored && lookup->may_compile && compile_pick(ask, &err) != FPL_OK)
+    return fpl_cli_fail(&command, &err);
   if (!ask->answer.is_stored && lookup->may_model && !ask->needs_kernel)
     pick_by_model(ask);
   if (!lookup->is_unlogged)
@@ -166,7 +188,7 @@ static int answer(struct lookup *lookup) {
   return is_answered && !is_refused ? FPL_EXIT_OK : FPL_EXIT_NEGATIVE;
 }
 
-enum { OWN_OPTIONS = 3 };
+enum { OWN_OPTIONS = 4 };
 
 int fpl_cmd_lookup(int argc, char **argv) {
   struct lookup lookup = {.is_unlogged = false};
@@ -176,7 +198,9 @@ int fpl_cmd_lookup(int argc, char **argv) {
       {"--require-hit", FPL_OPTION_FLAG, &lookup.is_hit_required, NULL,
        "exit 1, loudly, unless the tier is exact or envelope", 0, 0, NULL},
       {"--model", FPL_OPTION_FLAG, &lookup.may_model, NULL,
-       "where nothing is stored, the cost model's pick", 0, 0, NULL},
+       "where nothing stored answers, the cost model's pick", 0, 0, NULL},
+      {"--compile", FPL_OPTION_FLAG, &lookup.may_compile, NULL,
+       "the same, compiled and stored as predicted", 0, 0, NULL},
       {"--no-log", FPL_OPTION_FLAG, &lookup.is_unlogged, NULL,
        "do not remember a miss for 'fuseplan list-misses'", 0, 0, NULL}};
   memcpy(options + FPL_ASK_OPTIONS, own, sizeof own);
