@@ -170,11 +170,11 @@ enum fpl_status fpl_db_clear_misses(struct fpl_db *db, const char *device_name,
                                     struct fpl_err *err);
 
 /* Makes anew what is derived from measurements: the regrets of plans for other shapes, and the
- * intervals of m. Called after a run, an import and a merge.
- * Interval: between two measured plans of a family whose m are at most FPL_NEAREST_MOST_M times
+ * envelopes. Called after a run, an import and a merge.
+ * Envelope: between two measured plans of a family whose m are at most FPL_NEAREST_MOST_M times
  * apart, the end lies where the times of their schedules cross, each measured at both m in the plan's
  * own comparison, their logarithms linear in ln m between. Where one was not measured at the other's
- * m, the interval ends at the plan's own m. */
+ * m, the envelope ends at the plan's own m. */
 enum fpl_status fpl_db_refresh(struct fpl_db *db, struct fpl_err *err);
 
 /* A plan as history, diff and merge tell of it. */

@@ -2,8 +2,8 @@
 -- for in vain.
 PRAGMA user_version = 3;
 
--- Intervals and regrets are derived from measurements: made anew after each run, import and merge.
-CREATE TABLE intervals (
+-- Envelopes and regrets are derived from measurements: made anew after each run, import and merge.
+CREATE TABLE envelopes (
   plan_id INTEGER PRIMARY KEY REFERENCES plans (id) ON DELETE CASCADE,
   m_low INTEGER NOT NULL CHECK (m_low >= 1),
   m_high INTEGER NOT NULL CHECK (m_high >= m_low)
@@ -34,7 +34,7 @@ CREATE TABLE misses (
 CREATE INDEX candidates_by_schedule ON candidates (schedule, device_class_id);
 CREATE INDEX problems_by_family ON problems (kind, dtype, act, n, k, l, m);
 
--- The views as before, with a plan's interval and whether its cubin is stored.
+-- The views as before, with a plan's envelope and whether its cubin is stored.
 DROP VIEW answers;
 DROP VIEW plan_records;
 
@@ -68,7 +68,7 @@ JOIN device_classes d ON d.id = p.device_class_id
 JOIN candidates c ON c.id = p.candidate_id
 JOIN runs r ON r.id = c.run_id
 LEFT JOIN kernels k ON k.id = p.kernel_id
-LEFT JOIN intervals i ON i.plan_id = p.id;
+LEFT JOIN envelopes i ON i.plan_id = p.id;
 
 -- The answer for each (problem, device class): most trusted, then newest; equal times are decided
 -- by keys, so that the order in which databases were merged does not matter.

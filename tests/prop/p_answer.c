@@ -65,10 +65,10 @@ static void store_plan(struct fpl_db *db, const struct fpl_device *devices) {
   fixture_results_free(results);
 }
 
-/* Intervals and regrets that do not depend on row numbers, in place of measured ones. */
+/* Envelopes and regrets that do not depend on row numbers, in place of measured ones. */
 static void derive(struct fpl_db *db) {
   static const char sql[] =
-      "INSERT INTO intervals SELECT p.id, max(1, q.m / 2), q.m * 2 FROM plans p JOIN"
+      "INSERT INTO envelopes SELECT p.id, max(1, q.m / 2), q.m * 2 FROM plans p JOIN"
       " problems q ON q.id = p.problem_id WHERE q.n % 3 = 0;"
       "INSERT INTO regrets SELECT d.id, k.kind, c.value, 20, 0, 0.1 * c.value, 0.2 * c.value FROM"
       " device_classes d, (SELECT DISTINCT kind FROM problems) k, (SELECT 0 AS value UNION SELECT 2"

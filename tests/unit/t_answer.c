@@ -151,7 +151,7 @@ static void the_exact_plan_answers_before_any_other(void **state) {
   assert_int_equal(f.n_reads, 0);
 }
 
-static void an_interval_that_holds_m_answers_and_one_that_ends_before_does_not(void **state) {
+static void an_envelope_that_holds_m_answers_and_one_that_ends_before_does_not(void **state) {
   (void)state;
   struct fake f = {.n = 0};
   add(&f, problem(64, 3072, 768))->m_high = 90;
@@ -326,7 +326,7 @@ static void environments_match_by_driver_then_toolkit(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_exact_plan_answers_before_any_other),
-      cmocka_unit_test(an_interval_that_holds_m_answers_and_one_that_ends_before_does_not),
+      cmocka_unit_test(an_envelope_that_holds_m_answers_and_one_that_ends_before_does_not),
       cmocka_unit_test(the_nearest_answers_only_with_evidence_that_it_beats_the_library),
       cmocka_unit_test(a_tier_beyond_the_last_is_not_tried),
       cmocka_unit_test(shapes_beyond_the_limits_are_no_neighbours),

@@ -23,7 +23,7 @@ RENAMED = {
     "run_key": ("runs", "key"),
     "has_cubin": ("kernels", "cubin"),
 }
-VIEWED = ("plans", "kernels", "candidates", "intervals")
+VIEWED = ("plans", "kernels", "candidates", "envelopes")
 
 
 def plain(text):

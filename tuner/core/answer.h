@@ -2,7 +2,7 @@
  *
  * Tiers, tried in this order; the first that holds answers:
  *   exact     a plan stored for this problem on this device class
- *   envelope  a plan of the same family (all but m equal) whose interval [m_low, m_high] holds m
+ *   envelope  a plan of the same family (all but m equal) whose envelope [m_low, m_high] holds m
  *   nearest   the measured plan of the nearest shape, where its schedule is legal for this problem
  *             and its lead over the library is at least the regret to be expected at that distance;
  *             without evidence of that regret there is no such answer

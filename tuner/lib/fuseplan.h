@@ -80,7 +80,7 @@ struct fuseplan_device {
 /* How the answer came about, best first. */
 enum fuseplan_tier {
   FUSEPLAN_TIER_EXACT,    /* stored for this problem */
-  FUSEPLAN_TIER_ENVELOPE, /* stored for another m whose interval holds this one */
+  FUSEPLAN_TIER_ENVELOPE, /* stored for another m; its envelope holds this one */
   FUSEPLAN_TIER_NEAREST,  /* stored for the nearest shape */
   FUSEPLAN_TIER_MODEL,    /* the cost model's pick: not stored */
   FUSEPLAN_TIER_LIBRARY   /* the library's pair of products */

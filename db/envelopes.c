@@ -60,11 +60,11 @@ static enum fpl_status find_crossover(struct fpl_db *db, const struct anchor *a,
   return FPL_OK;
 }
 
-static enum fpl_status store_interval(struct fpl_db *db, const struct anchor *a, int64_t m_high,
+static enum fpl_status store_envelope(struct fpl_db *db, const struct anchor *a, int64_t m_high,
                                       struct fpl_err *err) {
   if (a->plan_id == 0 || (a->m_low == a->problem.m && m_high == a->problem.m))
     return FPL_OK;
-  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_INSERT_INTERVAL);
+  struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_INSERT_ENVELOPE);
   fpl_bind_i64(&b, a->plan_id);
   fpl_bind_i64(&b, a->m_low);
   fpl_bind_i64(&b, m_high);
@@ -83,8 +83,8 @@ static bool read_anchor(sqlite3_stmt *row, struct anchor *out) {
   return !r.is_bad;
 }
 
-static enum fpl_status put_intervals(struct fpl_db *db, struct fpl_err *err) {
-  enum fpl_status status = fpl_db_run(db, FPL_QUERY_CLEAR_INTERVALS, err);
+static enum fpl_status put_envelopes(struct fpl_db *db, struct fpl_err *err) {
+  enum fpl_status status = fpl_db_run(db, FPL_QUERY_CLEAR_ENVELOPES, err);
   struct anchor last = {0};
   struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_FAMILY_PLAN);
   bool has_row = false;
@@ -98,19 +98,19 @@ static enum fpl_status put_intervals(struct fpl_db *db, struct fpl_err *err) {
     }
     status = find_crossover(db, &last, &next, &m_high, &is_known, err);
     if (status == FPL_OK)
-      status = store_interval(db, &last, m_high, err);
+      status = store_envelope(db, &last, m_high, err);
     if (is_known)
       next.m_low = m_high + 1;
     last = next;
   }
   fpl_bind_reset(&b);
-  return status == FPL_OK ? store_interval(db, &last, last.problem.m, err) : status;
+  return status == FPL_OK ? store_envelope(db, &last, last.problem.m, err) : status;
 }
 
 static enum fpl_status refresh(struct fpl_db *db, void *context, struct fpl_err *err) {
   (void)context;
   const enum fpl_status status = fpl_db_put_regrets(db, err);
-  return status == FPL_OK ? put_intervals(db, err) : status;
+  return status == FPL_OK ? put_envelopes(db, err) : status;
 }
 
 enum fpl_status fpl_db_refresh(struct fpl_db *db, struct fpl_err *err) {
