@@ -12,9 +12,9 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 class Package(Case):
     def test_it_installs_with_pip_and_then_looks_up(self):
-        for module in ("pip", "setuptools"):
+        for module in ("pip", "setuptools", "wheel"):
             if importlib.util.find_spec(module) is None:
-                self.skipTest(f"no {module}")
+                self.skipTest(f"python3 has no {module}")
         source, target = scratch() / "source", scratch() / "site"
         shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
         done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation",
