@@ -246,6 +246,10 @@ class Patching(TorchCase):
         hooked.up_proj.register_forward_hook(lambda *_: None)
         own = Gated()
         own.forward = lambda x: x
+        large = Residual()  # x is lost in the rounding of what is added to it
+        with torch.no_grad():
+            for weight in large.parameters():
+                weight.mul_(16)
         other = Gated()
         other.up_proj = nn.Sequential(linear(32, 64))
         for module, words in (
@@ -255,6 +259,7 @@ class Patching(TorchCase):
                 (Gated(act=nn.Tanh()), "activation Tanh is none of"),
                 (Gated().to("meta"), "gate_proj is on meta"),
                 (Residual(), "computes something else"),
+                (large, "computes something else"),
                 (hooked, "up_proj has hooks"),
                 (own, "a forward of its own"),
                 (other, "up_proj is a Sequential, not a plain Linear"),
