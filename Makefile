@@ -194,9 +194,9 @@ test: $(BUILD)/.setup-test $(BUILD)/.setup-browser check ## all tests; the last 
 tests: build $(TESTS) $(FAKES) $(FUZZERS) $(GPU_TESTS) $(CHAOS)
 
 .PHONY: check
-check: tests ## unit, property, golden, mutation, chaos (short), fuzz-corpus, kernel-compile, command-line tests
+check: tests ## unit, property, golden, mutation, chaos (short), fuzz-corpus, kernel-compile, command-line, Python tests
 	@BUILD=$(BUILD) CUDA_HOME=$(CUDA_HOME) CHAOS_KILLS=20 tests/run $(TESTS) $(CHAOS) tests/cli/*.bats tests/cli/install.sh \
-	  tests/prop/mutation.sh tests/fuzz/run.sh tests/gpu/compile.sh tests/gpu/code.sh
+	  tests/python/run.py tests/prop/mutation.sh tests/fuzz/run.sh tests/gpu/compile.sh tests/gpu/code.sh
 
 .PHONY: check-unit
 check-unit: tests ## unit and property tests and fuzz corpora alone
@@ -205,6 +205,10 @@ check-unit: tests ## unit and property tests and fuzz corpora alone
 .PHONY: check-cli
 check-cli: tests ## the command-line tests alone
 	@BUILD=$(BUILD) tests/run tests/cli/*.bats tests/cli/install.sh
+
+.PHONY: check-python
+check-python: build $(FAKES) | $(BUILD)/.setup-test ## the Python package alone
+	@BUILD=$(BUILD) tests/run tests/python/run.py
 
 .PHONY: check-san
 check-san: $(BUILD)/.setup-test ## unit tests and fuzz corpora under AddressSanitizer and UBSan
@@ -256,7 +260,7 @@ golden-update: tests ## rewrite the golden .cu files; review the diff
 	@BUILD=$(BUILD) tools/golden-update.sh
 
 .PHONY: lint
-lint: $(BUILD)/.setup-lint ## format, clang, clang-tidy, cppcheck, shellcheck, layers, headers, documents
+lint: $(BUILD)/.setup-lint ## format, clang, clang-tidy, cppcheck, shellcheck, pyflakes, layers, headers, documents
 	@CUDA_HOME=$(CUDA_HOME) tools/lint.sh
 
 .PHONY: ci

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every static check, each to its end, so that one run shows all findings. Exit 1 if any failed.
-# usage: lint.sh [CHECK...]     all: format clang tidy cppcheck shell layers headers docs
+# usage: lint.sh [CHECK...]     all: format clang tidy cppcheck shell python layers headers docs
 #        CUDA_HOME may be set
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -61,6 +61,9 @@ check_shell() {
     find tests \( -name '*.bats' -o -name '*.bash' \) -print0 | xargs -0 -r shellcheck --shell=bats --exclude=SC2154,SC2030,SC2031 &&
     check_executable
 }
+check_python() {
+  pyflakes3 tools tests
+}
 check_layers() {
   tools/check-layers.sh && tools/check-layers.sh --self-test
 }
@@ -71,7 +74,7 @@ check_docs() {
   tools/check-docs.sh
 }
 
-[ $# -gt 0 ] || set -- format clang tidy cppcheck shell layers headers docs
+[ $# -gt 0 ] || set -- format clang tidy cppcheck shell python layers headers docs
 failed=()
 for check; do
   start=$SECONDS

@@ -4,7 +4,7 @@ set -euo pipefail
 
 build="gcc libc6-dev make libsqlite3-dev libyaml-dev libjansson-dev libmd-dev"
 test="$build g++ libcmocka-dev bats perl valgrind sqlite3 jq python3 pkg-config"
-lint="$build libcmocka-dev clang clang-format clang-tidy cppcheck shellcheck"
+lint="$build libcmocka-dev clang clang-format clang-tidy cppcheck shellcheck pyflakes3"
 browser="chromium fonts-dejavu-core tidy"
 fuzz="$build clang libclang-rt-14-dev"
 
