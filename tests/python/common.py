@@ -1,8 +1,10 @@
 """What the tests share: the built program and library, databases made once, processes of their own."""
 import atexit
+import contextlib
 import functools
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -47,6 +49,15 @@ def predicted_database() -> str:
     path = scratch() / "predicted.db"
     fuseplan("tune", ROOT / "profiles" / "workloads" / "paper.yaml", "--only", "G1", "--device", "h200",
              "--measure", "model", "--top-k", 2, "--db", path, "--quiet")
+    return str(path)
+
+
+def as_if_measured() -> str:
+    """The same plan, said to be measured: what runs is tested, not how fast it is."""
+    path = scratch() / "measured.db"
+    shutil.copy(predicted_database(), path)
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE plans SET provenance = 'measured', measured_us = 1, library_us = 2")
     return str(path)
 
 

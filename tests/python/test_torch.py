@@ -5,7 +5,7 @@ import unittest
 import warnings
 from unittest import mock
 
-from common import G1, Case, predicted_database
+from common import G1, Case, as_if_measured, predicted_database
 
 try:
     import torch
@@ -329,7 +329,7 @@ class HuggingFace(TorchCase):
 class Gpu(TorchCase):
     def setUp(self):
         super().setUp()
-        self.store = fuseplan.Store(predicted_database())
+        self.store = fuseplan.Store(as_if_measured())
         ft.use_store(self.store)
         self.addCleanup(ft.use_store, None)
         try:
@@ -376,6 +376,11 @@ class Gpu(TorchCase):
         for _ in range(4):
             torch.compiler.cudagraph_mark_step_begin()
             self.assertClose(compiled(zero), self.wanted)
+
+    def test_a_predicted_plan_is_not_run(self):
+        ft.use_store(fuseplan.Store(predicted_database()))
+        with self.assertWarnsRegex(ft.FallbackWarning, "predicted"):
+            self.assertClose(self.run_once(), self.wanted)
 
     def test_a_shape_without_a_plan_warns_once_and_falls_back(self):
         x = matrix(77, G1["k"], dtype=torch.float16, device="cuda")
