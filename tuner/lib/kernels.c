@@ -156,7 +156,7 @@ static enum fpl_status check_answer(const struct fuseplan_store *store,
 static enum fpl_status load_kernel(struct fuseplan_store *store, const struct fpl_problem *problem,
                                    const struct fuseplan_answer *answer, fuseplan_kernel **out,
                                    struct fpl_err *err) {
-  struct fpl_plan plan;
+  struct fpl_plan plan = {0};
   enum fpl_status status = read_plan(store, problem, answer, &plan, err);
   if (status != FPL_OK) {
     fpl_plan_free(&plan);
