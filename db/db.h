@@ -56,6 +56,7 @@ extern const char *const fpl_run_state_names[]; /* running done failed interrupt
 
 enum fpl_status fpl_db_begin_run(struct fpl_db *db, uint64_t seed, const char *tool_version,
                                  const char *arguments, int64_t *out_run_id, struct fpl_err *err);
+/* A run that is done and has stored nothing leaves no row. */
 enum fpl_status fpl_db_end_run(struct fpl_db *db, int64_t run_id, enum fpl_run_state state,
                                struct fpl_err *err);
 

@@ -35,6 +35,11 @@ enum fpl_status fpl_db_end_run(struct fpl_db *db, int64_t run_id, enum fpl_run_s
   fpl_bind_i64(&b, run_id);
   fpl_bind_i64(&b, fpl_unix_seconds());
   fpl_bind_text(&b, fpl_run_state_names[state]);
+  const enum fpl_status status = fpl_bind_run(&b, NULL, err);
+  if (status != FPL_OK)
+    return status;
+  b = fpl_bind_start(db, FPL_QUERY_DELETE_EMPTY_RUN);
+  fpl_bind_i64(&b, run_id);
   return fpl_bind_run(&b, NULL, err);
 }
 
