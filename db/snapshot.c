@@ -5,6 +5,8 @@
 
 #include "db/snapshot_format.h"
 
+#include "tuner/base/str.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -111,15 +113,15 @@ static bool is_schedule_sound(const struct fpl_snapshot_plan *p) {
   return true;
 }
 
-/* Three texts, one behind the other. */
-static bool are_texts_sound(const struct fpl_snapshot *s, uint64_t at) {
+/* Three texts, one behind the other, each with its NUL at its end. */
+static bool are_texts_sound(const struct fpl_snapshot *s, const struct fpl_snapshot_plan *p) {
+  uint64_t at = p->texts;
   for (int i = 0; i < 3; i++) {
-    if (at >= s->n[FPL_SECTION_TEXTS])
+    const uint64_t length = p->text_bytes[i];
+    if (at >= s->n[FPL_SECTION_TEXTS] || length >= s->n[FPL_SECTION_TEXTS] - at ||
+        s->texts[at + length] != '\0')
       return false;
-    const char *const end = memchr(s->texts + at, '\0', s->n[FPL_SECTION_TEXTS] - at);
-    if (!end)
-      return false;
-    at = (uint64_t)(end - s->texts) + 1;
+    at += length + 1;
   }
   return true;
 }
@@ -136,7 +138,7 @@ static bool is_plan_sound(const struct fpl_snapshot *s, const struct fpl_snapsho
          is_within(p->kernel, -1, (int64_t)s->n[FPL_SECTION_KERNELS] - 1) &&
          is_within(p->provenance, 0, FPL_PROVENANCE_SIMULATED) && is_within(p->is_library, 0, 1) &&
          is_within(p->has_cubin, 0, p->kernel >= 0) && (p->is_library || is_schedule_sound(p)) &&
-         are_texts_sound(s, p->texts);
+         are_texts_sound(s, p);
 }
 
 static bool are_environments_sound(const struct fpl_snapshot *s) {
@@ -391,12 +393,6 @@ static void read_kernel(const struct fpl_snapshot_kernel *k, struct fpl_kernel *
   out->spill_bytes = k->spill_bytes;
 }
 
-static void copy_text(char *out, size_t size, const char *text) {
-  const size_t length = strnlen(text, size - 1);
-  memcpy(out, text, length);
-  out[length] = '\0';
-}
-
 static void read_plan(const struct fpl_snapshot *s, int64_t at, struct fpl_plan *out) {
   const struct fpl_snapshot_plan *const p = &s->plans[at];
   out->id = at;
@@ -426,21 +422,23 @@ static void read_plan(const struct fpl_snapshot *s, int64_t at, struct fpl_plan 
   out->n_candidates = p->n_candidates;
   out->n_ok = p->n_ok;
   out->created_unix = p->created_unix;
-  copy_text(out->reason, sizeof out->reason, s->texts + p->texts);
+  fpl_copy_bytes(out->reason, sizeof out->reason, s->texts + p->texts, p->text_bytes[0]);
   const struct fpl_snapshot_environment *const e = &s->environments[p->environment];
   _Static_assert(sizeof e->fields == sizeof out->environment.fields, "one layout");
   memcpy(out->environment.fields, e->fields, (size_t)e->n_fields * sizeof e->fields[0]);
   out->environment.n_fields = (int)e->n_fields;
 }
 
-void fpl_snapshot_texts(const struct fpl_snapshot *s, int64_t plan_id, const char **out_problem,
-                        const char **out_schedule) {
-  const char *const reason = s->texts + s->plans[plan_id].texts;
-  *out_problem = reason + strlen(reason) + 1;
-  *out_schedule = *out_problem + strlen(*out_problem) + 1;
+void fpl_snapshot_texts(const struct fpl_snapshot *s, int64_t plan_id,
+                        struct fpl_snapshot_text *out_problem,
+                        struct fpl_snapshot_text *out_schedule) {
+  const struct fpl_snapshot_plan *const p = &s->plans[plan_id];
+  const char *const problem = s->texts + p->texts + p->text_bytes[0] + 1;
+  *out_problem = (struct fpl_snapshot_text){problem, p->text_bytes[1]};
+  *out_schedule = (struct fpl_snapshot_text){problem + p->text_bytes[1] + 1, p->text_bytes[2]};
 }
 
-enum { MOST_TEXTS_BYTES = 256 }; /* as good as all plans' three texts */
+enum { MOST_TEXTS_BYTES = 256 }; /* of nearly all plans */
 
 /* Asks memory for all that will be read, at once: each line would be waited for in turn. */
 static void fetch_early(const void *at, size_t bytes) {

@@ -42,8 +42,13 @@ void fpl_snapshot_device_at(const struct fpl_snapshot *snapshot, int64_t i, stru
 struct fpl_source fpl_snapshot_source(struct fpl_snapshot *snapshot);
 /* What fpl_problem_text and fpl_schedule_text ("" for the library) print of a plan that this snapshot
  * answered with. */
+struct fpl_snapshot_text {
+  const char *text;
+  size_t length;
+};
 void fpl_snapshot_texts(const struct fpl_snapshot *snapshot, int64_t plan_id,
-                        const char **out_problem, const char **out_schedule);
+                        struct fpl_snapshot_text *out_problem,
+                        struct fpl_snapshot_text *out_schedule);
 /* Copies the stored cubin of a plan's kernel, where there is one. */
 enum fpl_status fpl_snapshot_load_cubin(const struct fpl_snapshot *snapshot,
                                         struct fpl_kernel *kernel, struct fpl_err *err);

@@ -73,7 +73,10 @@ struct fpl_snapshot_plan {
   int32_t has_cubin;
   double est_us, measured_us, measured_hot_us, library_us, library_hot_us;
   int64_t n_candidates, n_ok, created_unix, m_low, m_high;
-  uint64_t texts; /* offset of three of them: reason, problem, schedule ("" for the library) */
+  /* Three texts, one behind the other: reason, problem, schedule ("" for the library). */
+  uint64_t texts;         /* offset of the first */
+  uint16_t text_bytes[3]; /* without the NUL */
+  uint16_t zero;
 };
 
 struct fpl_snapshot_regret {
@@ -87,7 +90,7 @@ _Static_assert(sizeof(struct fpl_snapshot_device) == 96 + 11 * 8, "no padding");
 _Static_assert(sizeof(struct fpl_snapshot_environment) == 24 * 120 + 8, "no padding");
 _Static_assert(sizeof(struct fpl_snapshot_kernel) == 224 + 3 * 40 + 5 * 8 + 4 * 4 + 16,
                "no padding");
-_Static_assert(FPL_N_FIELDS == 13 && sizeof(struct fpl_snapshot_plan) == 9 * 8 + 22 * 4 + 11 * 8,
+_Static_assert(FPL_N_FIELDS == 13 && sizeof(struct fpl_snapshot_plan) == 9 * 8 + 22 * 4 + 12 * 8,
                "no padding");
 _Static_assert(sizeof(struct fpl_snapshot_regret) == 48, "no padding");
 

@@ -307,7 +307,7 @@ static struct fpl_problem problem_of(const struct fpl_snapshot_plan *p) {
                               .conv = {p->batch, p->ic, p->h, p->w, p->k1}};
 }
 
-static void append_texts(struct making *m, const struct item *item) {
+static void append_texts(struct making *m, struct item *item) {
   const struct fpl_problem problem = problem_of(&item->record);
   char text[FPL_PROBLEM_TEXT], schedule[FPL_SCHEDULE_TEXT] = "";
   fpl_problem_text(&problem, text);
@@ -317,9 +317,12 @@ static void append_texts(struct making *m, const struct item *item) {
       fpl_schedule_set(&s, field, item->record.schedule[field]);
     fpl_schedule_text(&s, schedule);
   }
-  fpl_text_append_bytes(&m->texts, item->reason, strlen(item->reason) + 1);
-  fpl_text_append_bytes(&m->texts, text, strlen(text) + 1);
-  fpl_text_append_bytes(&m->texts, schedule, strlen(schedule) + 1);
+  const char *const texts[] = {item->reason, text, schedule};
+  for (int i = 0; i < 3; i++) {
+    const size_t length = strlen(texts[i]);
+    item->record.text_bytes[i] = (uint16_t)length;
+    fpl_text_append_bytes(&m->texts, texts[i], length + 1);
+  }
 }
 
 static void place_plans(struct making *m) {

@@ -98,6 +98,12 @@ bool fpl_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
   return !__builtin_add_overflow(a, b, out);
 }
 
+void fpl_copy_bytes(char *out, size_t size, const char *bytes, size_t length) {
+  const size_t n = length < size ? length : size - 1;
+  memcpy(out, bytes, n);
+  out[n] = '\0';
+}
+
 struct fpl_line fpl_line_start(char *out, size_t size) {
   *out = '\0';
   return (struct fpl_line){.at = out, .end = out + size - 1};

@@ -20,6 +20,9 @@ void fpl_text_append(struct fpl_text *text, const char *format, ...)
 void fpl_text_append_bytes(struct fpl_text *text, const char *bytes, size_t length);
 void fpl_text_free(struct fpl_text *text);
 
+/* As many of the bytes as fit, and a NUL. */
+void fpl_copy_bytes(char *out, size_t size, const char *bytes, size_t length);
+
 /* A text of fixed size in the making, always closed by NUL; what does not fit is left out. A lookup
  * fills its answers with it: printf takes longer than the search. */
 struct fpl_line {

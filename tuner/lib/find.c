@@ -1,4 +1,3 @@
-#define _POSIX_C_SOURCE 200809L
 /* Lookup: tuner/core/answer.h over the store's layers, in the public structures. */
 #include "tuner/lib/arguments.h"
 #include "tuner/lib/store.h"
@@ -26,12 +25,6 @@ static_assert((int)FUSEPLAN_TIER_EXACT == (int)FPL_TIER_EXACT &&
                   (int)FUSEPLAN_TIER_LIBRARY == (int)FPL_TIER_LIBRARY,
               "one number for one tier");
 
-static void copy_text(char *out, size_t size, const char *text) {
-  const size_t length = strnlen(text, size - 1);
-  memcpy(out, text, length);
-  out[length] = '\0';
-}
-
 static void fill(const struct fuseplan_store *store, const struct fpl_answer *answer,
                  struct fuseplan_answer *out) {
   const struct fpl_plan *const plan = &answer->plan;
@@ -56,17 +49,16 @@ static void fill(const struct fuseplan_store *store, const struct fpl_answer *an
   out->created_unix = plan->created_unix;
   out->candidates = plan->n_candidates;
   out->verified = plan->n_ok;
-  const char *problem, *schedule;
+  struct fpl_snapshot_text problem, schedule;
   fpl_snapshot_texts(store->layers[answer->layer].snapshot, plan->id, &problem, &schedule);
-  copy_text(out->problem, sizeof out->problem, problem);
-  copy_text(out->schedule, sizeof out->schedule, schedule); /* legal ones take half of it */
+  fpl_copy_bytes(out->problem, sizeof out->problem, problem.text, problem.length);
+  /* Legal schedules take half of it. */
+  fpl_copy_bytes(out->schedule, sizeof out->schedule, schedule.text, schedule.length);
   memcpy(out->kernel, plan->kernel.name, sizeof out->kernel);
-  copy_text(out->reason, sizeof out->reason, answer->reason);
-  const size_t used = strlen(out->reason);
-  if (used + 2 < sizeof out->reason) {
-    memcpy(out->reason + used, ": ", 2);
-    copy_text(out->reason + used + 2, sizeof out->reason - used - 2, plan->reason);
-  }
+  struct fpl_line line = fpl_line_start(out->reason, sizeof out->reason);
+  fpl_line_text(&line, answer->reason);
+  fpl_line_text(&line, ": ");
+  fpl_line_text(&line, plan->reason);
 }
 
 static_assert(sizeof((struct fuseplan_answer *)0)->problem >= FPL_PROBLEM_TEXT, "fits");
