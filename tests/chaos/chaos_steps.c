@@ -12,7 +12,14 @@
 #include "tests/chaos/chaos.h"
 #include "tests/chaos/chaos_vfs.h"
 
-enum { BASE_FIRST = 128, BASE_LAST = 129, N_STORED = 3, SETUPS = 4 };
+enum {
+  BASE_FIRST = 128,
+  BASE_LAST = 129,
+  TEXT_FIRST = 140,
+  TEXT_LAST = 143,
+  N_STORED = 3,
+  SETUPS = 4
+};
 
 /* What is killed. */
 struct attack {
@@ -24,6 +31,7 @@ struct attack {
   size_t length;
   char *base; /* bytes of the database before; NULL: none */
   size_t base_length;
+  struct fpl_text source;        /* where text is */
   struct fpl_text before, after; /* its export, cubins included; of an import alone */
 };
 
@@ -149,6 +157,19 @@ static struct fpl_text export_with(const struct attack *a, bool with_import) {
   return text;
 }
 
+/* The text to import: a run over other problems than the base has. */
+static void make_text(struct attack *a) {
+  char path[300];
+  snprintf(path, sizeof path, "%s/text.db", a->scratch->folder);
+  chaos_remove(path);
+  chaos_make(path, TEXT_FIRST, TEXT_LAST);
+  struct fpl_db *const db = open_or_fail(path, FPL_DB_READ);
+  a->source = export_or_fail(db, true);
+  a->text = a->source.text;
+  a->length = a->source.length;
+  fpl_db_close(db);
+}
+
 static void prepare(struct attack *a) {
   chaos_remove(a->scratch->path);
   if (!a->is_new) {
@@ -156,7 +177,7 @@ static void prepare(struct attack *a) {
     a->base = chaos_read_file(&a->scratch->arena, a->scratch->path, &a->base_length);
   }
   if (a->is_import) {
-    a->text = chaos_read_file(&a->scratch->arena, "tests/fixtures/schema_2.jsonl", &a->length);
+    make_text(a);
     a->before = export_with(a, false);
     a->after = export_with(a, true);
     assert_string_not_equal(a->before.text, a->after.text);
@@ -184,6 +205,7 @@ static void attack(struct scratch *scratch, bool is_import, enum chaos_action ac
       n_killed += run_child(&a, action, at, &stored, &none);
       check(&a, stored);
     }
+    fpl_text_free(&a.source);
     fpl_text_free(&a.before);
     fpl_text_free(&a.after);
   }
