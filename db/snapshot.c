@@ -26,7 +26,7 @@ struct fpl_snapshot {
   const struct fpl_snapshot_environment *environments;
   const struct fpl_snapshot_kernel *kernels;
   const struct fpl_snapshot_plan *plans;
-  const uint32_t *slots;
+  const struct fpl_snapshot_slot *slots;
   const struct fpl_snapshot_regret *regrets;
   const char *texts;
   const unsigned char *cubins;
@@ -38,7 +38,7 @@ static const uint32_t record_bytes[FPL_SECTIONS] = {sizeof(struct fpl_snapshot_d
                                                     sizeof(struct fpl_snapshot_environment),
                                                     sizeof(struct fpl_snapshot_kernel),
                                                     sizeof(struct fpl_snapshot_plan),
-                                                    sizeof(uint32_t),
+                                                    sizeof(struct fpl_snapshot_slot),
                                                     sizeof(struct fpl_snapshot_regret),
                                                     1,
                                                     1};
@@ -66,8 +66,8 @@ static enum fpl_status check_header(struct fpl_snapshot *s, struct fpl_err *err)
   for (int i = 0; i < FPL_SECTIONS; i++) {
     const uint64_t offset = h->sections[i].offset, n = h->sections[i].n;
     if (h->sections[i].record_bytes != record_bytes[i] || h->sections[i].zero != 0 ||
-        offset % 8 != 0 || offset > s->length || n > (s->length - offset) / record_bytes[i] ||
-        n > INT32_MAX * (uint64_t)2)
+        offset % FPL_SNAPSHOT_LINE != 0 || offset > s->length ||
+        n > (s->length - offset) / record_bytes[i] || n > INT32_MAX * (uint64_t)2)
       return fail_damaged(s, "a section lies outside of it", err);
     s->n[i] = n;
   }
@@ -113,9 +113,13 @@ static bool is_schedule_sound(const struct fpl_snapshot_plan *p) {
   return true;
 }
 
+static uint64_t texts_offset(uint32_t by64) {
+  return (uint64_t)by64 * FPL_SNAPSHOT_LINE;
+}
+
 /* Three texts, one behind the other, each with its NUL at its end. */
 static bool are_texts_sound(const struct fpl_snapshot *s, const struct fpl_snapshot_plan *p) {
-  uint64_t at = p->texts;
+  uint64_t at = texts_offset(p->texts_by64);
   for (int i = 0; i < 3; i++) {
     const uint64_t length = p->text_bytes[i];
     if (at >= s->n[FPL_SECTION_TEXTS] || length >= s->n[FPL_SECTION_TEXTS] - at ||
@@ -173,8 +177,10 @@ static enum fpl_status check_records(const struct fpl_snapshot *s, struct fpl_er
     return fail_damaged(s, "its hash table", err);
   bool has_free = false;
   for (uint64_t i = 0; i < n_slots; i++) {
-    has_free = has_free || s->slots[i] == 0;
-    if (s->slots[i] > n[FPL_SECTION_PLANS])
+    const struct fpl_snapshot_slot *const slot = &s->slots[i];
+    has_free = has_free || slot->plan == 0;
+    if (slot->plan > n[FPL_SECTION_PLANS] ||
+        (slot->plan > 0 && s->plans[slot->plan - 1].texts_by64 != slot->texts_by64))
       return fail_damaged(s, "its hash table", err);
   }
   return has_free ? FPL_OK : fail_damaged(s, "its hash table", err);
@@ -311,15 +317,18 @@ bool fpl_snapshot_device(const struct fpl_snapshot *s, const char *name, struct 
   return false;
 }
 
-/* What fpl_device_class_text would print, compared without printing it. */
+/* Rounds to the same number, as fpl_device_class_text prints it? */
+static bool is_near(double a, double b, double unit) {
+  return a == b || round(a / unit) == round(b / unit);
+}
+
 static int64_t find_device(const struct fpl_snapshot *s, const struct fpl_device *d) {
   for (int64_t i = 0; i < fpl_snapshot_devices(s); i++) {
     const struct fpl_snapshot_device *const e = &s->devices[i];
     if (e->capability_major == d->capability_major && e->capability_minor == d->capability_minor &&
-        e->sms == d->sms &&
-        round((double)e->l2_bytes / 1048576) == round((double)d->l2_bytes / 1048576) &&
-        round((double)e->hbm_bytes / 1e9) == round((double)d->hbm_bytes / 1e9) &&
-        round(e->sm_clock_mhz) == round(d->sm_clock_mhz))
+        e->sms == d->sms && is_near((double)e->l2_bytes, (double)d->l2_bytes, 1048576) &&
+        is_near((double)e->hbm_bytes, (double)d->hbm_bytes, 1e9) &&
+        is_near(e->sm_clock_mhz, d->sm_clock_mhz, 1))
       return i;
   }
   return -1;
@@ -351,9 +360,9 @@ static bool is_of(const struct fpl_snapshot_plan *p, const struct fpl_problem *q
          p->h == q->conv.h && p->w == q->conv.w && p->k1 == q->conv.k1;
 }
 
+/* The fields of a schedule stand in a row, in the order of their list. */
 static void read_schedule(const struct fpl_snapshot_plan *p, struct fpl_schedule *out) {
-  for (int field = 0; field < FPL_N_FIELDS; field++)
-    fpl_schedule_set(out, field, p->schedule[field]);
+  memcpy(out, p->schedule, sizeof *out);
 }
 
 static bool is_deterministic(const struct fpl_snapshot_plan *p) {
@@ -422,7 +431,8 @@ static void read_plan(const struct fpl_snapshot *s, int64_t at, struct fpl_plan 
   out->n_candidates = p->n_candidates;
   out->n_ok = p->n_ok;
   out->created_unix = p->created_unix;
-  fpl_copy_bytes(out->reason, sizeof out->reason, s->texts + p->texts, p->text_bytes[0]);
+  fpl_copy_bytes(out->reason, sizeof out->reason, s->texts + texts_offset(p->texts_by64),
+                 p->text_bytes[0]);
   const struct fpl_snapshot_environment *const e = &s->environments[p->environment];
   _Static_assert(sizeof e->fields == sizeof out->environment.fields, "one layout");
   memcpy(out->environment.fields, e->fields, (size_t)e->n_fields * sizeof e->fields[0]);
@@ -430,10 +440,12 @@ static void read_plan(const struct fpl_snapshot *s, int64_t at, struct fpl_plan 
 }
 
 void fpl_snapshot_texts(const struct fpl_snapshot *s, int64_t plan_id,
-                        struct fpl_snapshot_text *out_problem,
+                        struct fpl_snapshot_text *out_reason, struct fpl_snapshot_text *out_problem,
                         struct fpl_snapshot_text *out_schedule) {
   const struct fpl_snapshot_plan *const p = &s->plans[plan_id];
-  const char *const problem = s->texts + p->texts + p->text_bytes[0] + 1;
+  const char *const reason = s->texts + texts_offset(p->texts_by64);
+  const char *const problem = reason + p->text_bytes[0] + 1;
+  *out_reason = (struct fpl_snapshot_text){reason, p->text_bytes[0]};
   *out_problem = (struct fpl_snapshot_text){problem, p->text_bytes[1]};
   *out_schedule = (struct fpl_snapshot_text){problem + p->text_bytes[1] + 1, p->text_bytes[2]};
 }
@@ -442,8 +454,7 @@ enum { MOST_TEXTS_BYTES = 256 }; /* of nearly all plans */
 
 /* Asks memory for all that will be read, at once: each line would be waited for in turn. */
 static void fetch_early(const void *at, size_t bytes) {
-  enum { CACHE_LINE_BYTES = 64 };
-  for (size_t offset = 0; offset < bytes; offset += CACHE_LINE_BYTES)
+  for (size_t offset = 0; offset < bytes; offset += FPL_SNAPSHOT_LINE)
     __builtin_prefetch((const char *)at + offset);
 }
 
@@ -455,17 +466,16 @@ static enum fpl_status find(void *self, const struct fpl_wanted *wanted, struct 
   *out_found = false;
   const uint64_t mask = s->n[FPL_SECTION_SLOTS] - 1;
   uint64_t slot = fpl_snapshot_hash(wanted->problem, device) & mask;
-  for (; device >= 0 && s->slots[slot] != 0; slot = (slot + 1) & mask) {
-    const struct fpl_snapshot_plan *const p = &s->plans[s->slots[slot] - 1];
+  for (; device >= 0 && s->slots[slot].plan != 0; slot = (slot + 1) & mask) {
+    const struct fpl_snapshot_plan *const p = &s->plans[s->slots[slot].plan - 1];
     fetch_early(p, sizeof *p);
-    if (is_of(p, wanted->problem, device)) {
-      fetch_early(s->texts + p->texts, MOST_TEXTS_BYTES);
+    fetch_early(s->texts + texts_offset(s->slots[slot].texts_by64), MOST_TEXTS_BYTES);
+    if (is_of(p, wanted->problem, device))
       break;
-    }
   }
-  if (device < 0 || s->slots[slot] == 0)
+  if (device < 0 || s->slots[slot].plan == 0)
     return FPL_OK;
-  for (uint64_t at = s->slots[slot] - 1;
+  for (uint64_t at = s->slots[slot].plan - 1;
        at < s->n[FPL_SECTION_PLANS] && is_of(&s->plans[at], wanted->problem, device); at++)
     if (is_wanted(&s->plans[at], wanted)) {
       read_plan(s, (int64_t)at, out);

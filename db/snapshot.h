@@ -40,14 +40,14 @@ void fpl_snapshot_device_at(const struct fpl_snapshot *snapshot, int64_t i, stru
 
 /* For fpl_answer; plan numbers are places in the snapshot. */
 struct fpl_source fpl_snapshot_source(struct fpl_snapshot *snapshot);
-/* What fpl_problem_text and fpl_schedule_text ("" for the library) print of a plan that this snapshot
- * answered with. */
+/* Why a plan that this snapshot answered with won, and what fpl_problem_text and fpl_schedule_text
+ * ("" for the library) print of it. */
 struct fpl_snapshot_text {
   const char *text;
   size_t length;
 };
 void fpl_snapshot_texts(const struct fpl_snapshot *snapshot, int64_t plan_id,
-                        struct fpl_snapshot_text *out_problem,
+                        struct fpl_snapshot_text *out_reason, struct fpl_snapshot_text *out_problem,
                         struct fpl_snapshot_text *out_schedule);
 /* Copies the stored cubin of a plan's kernel, where there is one. */
 enum fpl_status fpl_snapshot_load_cubin(const struct fpl_snapshot *snapshot,

@@ -1,4 +1,4 @@
-/* Layout of a snapshot file: db/SNAPSHOT.md. Little-endian, every record a multiple of 8 bytes. */
+/* Layout of a snapshot file: db/SNAPSHOT.md. Little-endian; sections begin at a multiple of 64. */
 #ifndef FPL_DB_SNAPSHOT_FORMAT_H
 #define FPL_DB_SNAPSHOT_FORMAT_H
 
@@ -17,7 +17,7 @@ enum fpl_section {
   FPL_SECTION_ENVIRONMENTS,
   FPL_SECTION_KERNELS,
   FPL_SECTION_PLANS,
-  FPL_SECTION_SLOTS, /* uint32_t each: hash table of the first plan of each problem, plus 1 */
+  FPL_SECTION_SLOTS, /* hash table of the first plan of each problem */
   FPL_SECTION_REGRETS,
   FPL_SECTION_TEXTS,  /* bytes: three a plan, each ended by NUL */
   FPL_SECTION_CUBINS, /* bytes */
@@ -36,7 +36,7 @@ struct fpl_snapshot_header {
     uint32_t record_bytes, zero;
   } sections[FPL_SECTIONS];
 };
-enum { FPL_SNAPSHOT_DIGEST_FROM = 80 };
+enum { FPL_SNAPSHOT_DIGEST_FROM = 80, FPL_SNAPSHOT_LINE = 64 };
 
 struct fpl_snapshot_device {
   char name[32], title[64];
@@ -64,19 +64,27 @@ struct fpl_snapshot_kernel {
   uint64_t cubin_offset, cubin_bytes; /* within the section; 0 bytes: not stored */
 };
 
+/* Three lines of a processor's cache. */
 struct fpl_snapshot_plan {
-  int64_t m, n, k, l, batch, ic, h, w, k1;
-  int32_t kind, dtype, act, device;
-  int32_t environment, kernel; /* kernel -1: none */
-  int32_t provenance, is_library;
+  int32_t m, n, k, l, batch, ic, h, w, k1;
+  int32_t device, environment, kernel; /* kernel -1: none */
+  int8_t kind, dtype, act, provenance, is_library, has_cubin;
+  int16_t zero;
   int32_t schedule[FPL_N_FIELDS];
-  int32_t has_cubin;
-  double est_us, measured_us, measured_hot_us, library_us, library_hot_us;
-  int64_t n_candidates, n_ok, created_unix, m_low, m_high;
+  int32_t n_candidates, n_ok, m_low, m_high; /* what is larger is stored as the largest */
   /* Three texts, one behind the other: reason, problem, schedule ("" for the library). */
-  uint64_t texts;         /* offset of the first */
   uint16_t text_bytes[3]; /* without the NUL */
-  uint16_t zero;
+  uint16_t zero_too;
+  uint32_t texts_by64; /* a 64th of the offset of the first */
+  int64_t created_unix;
+  double est_us, measured_us, measured_hot_us, library_us, library_hot_us;
+  int32_t zeros[2];
+};
+
+/* Free: both 0. That a slot says where the texts are lets memory fetch plan and texts at once. */
+struct fpl_snapshot_slot {
+  uint32_t plan; /* place of the plan, plus 1 */
+  uint32_t texts_by64;
 };
 
 struct fpl_snapshot_regret {
@@ -90,8 +98,9 @@ _Static_assert(sizeof(struct fpl_snapshot_device) == 96 + 11 * 8, "no padding");
 _Static_assert(sizeof(struct fpl_snapshot_environment) == 24 * 120 + 8, "no padding");
 _Static_assert(sizeof(struct fpl_snapshot_kernel) == 224 + 3 * 40 + 5 * 8 + 4 * 4 + 16,
                "no padding");
-_Static_assert(FPL_N_FIELDS == 13 && sizeof(struct fpl_snapshot_plan) == 9 * 8 + 22 * 4 + 12 * 8,
-               "no padding");
+_Static_assert(FPL_N_FIELDS == 13 && sizeof(struct fpl_snapshot_plan) == 192, "no padding");
+_Static_assert(sizeof(struct fpl_schedule) == FPL_N_FIELDS * sizeof(int32_t), "fields in a row");
+_Static_assert(sizeof(struct fpl_snapshot_slot) == 8, "no padding");
 _Static_assert(sizeof(struct fpl_snapshot_regret) == 48, "no padding");
 
 /* Where the search for a problem's plans begins: its numbers as digits of base 2^64 / golden ratio,

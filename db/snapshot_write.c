@@ -118,22 +118,27 @@ static void take_kernel(const struct fpl_kernel *k, struct fpl_snapshot_kernel *
   out->spill_bytes = k->spill_bytes;
 }
 
+/* Extents are at most 2^31 - 1; counts are cut there. */
+static int32_t small(int64_t value) {
+  return (int32_t)fpl_min_i64(value, INT32_MAX);
+}
+
 static void take_plan(const struct fpl_plan *p, struct fpl_snapshot_plan *out) {
   const struct fpl_problem *const q = &p->problem;
-  *out = (struct fpl_snapshot_plan){.m = q->m,
-                                    .n = q->n,
-                                    .k = q->k,
-                                    .l = q->l,
-                                    .batch = q->conv.batch,
-                                    .ic = q->conv.ic,
-                                    .h = q->conv.h,
-                                    .w = q->conv.w,
-                                    .k1 = q->conv.k1,
-                                    .kind = (int32_t)q->kind,
-                                    .dtype = (int32_t)q->dtype,
-                                    .act = (int32_t)q->act,
+  *out = (struct fpl_snapshot_plan){.m = small(q->m),
+                                    .n = small(q->n),
+                                    .k = small(q->k),
+                                    .l = small(q->l),
+                                    .batch = small(q->conv.batch),
+                                    .ic = small(q->conv.ic),
+                                    .h = small(q->conv.h),
+                                    .w = small(q->conv.w),
+                                    .k1 = small(q->conv.k1),
+                                    .kind = (int8_t)q->kind,
+                                    .dtype = (int8_t)q->dtype,
+                                    .act = (int8_t)q->act,
                                     .kernel = -1,
-                                    .provenance = (int32_t)p->provenance,
+                                    .provenance = (int8_t)p->provenance,
                                     .is_library = p->is_library,
                                     .has_cubin = p->has_cubin,
                                     .est_us = p->est_us,
@@ -141,11 +146,11 @@ static void take_plan(const struct fpl_plan *p, struct fpl_snapshot_plan *out) {
                                     .measured_hot_us = p->measured_hot_us,
                                     .library_us = p->library_us,
                                     .library_hot_us = p->library_hot_us,
-                                    .n_candidates = p->n_candidates,
-                                    .n_ok = p->n_ok,
+                                    .n_candidates = small(p->n_candidates),
+                                    .n_ok = small(p->n_ok),
                                     .created_unix = p->created_unix,
-                                    .m_low = p->m_low,
-                                    .m_high = p->m_high};
+                                    .m_low = small(p->m_low),
+                                    .m_high = small(p->m_high)};
   for (int field = 0; !p->is_library && field < FPL_N_FIELDS; field++)
     out->schedule[field] = fpl_schedule_get(&p->schedule, field);
 }
@@ -307,6 +312,12 @@ static struct fpl_problem problem_of(const struct fpl_snapshot_plan *p) {
                               .conv = {p->batch, p->ic, p->h, p->w, p->k1}};
 }
 
+static void align(struct fpl_text *text) {
+  static const char zeros[FPL_SNAPSHOT_LINE];
+  fpl_text_append_bytes(text, zeros,
+                        (FPL_SNAPSHOT_LINE - text->length % FPL_SNAPSHOT_LINE) % FPL_SNAPSHOT_LINE);
+}
+
 static void append_texts(struct making *m, struct item *item) {
   const struct fpl_problem problem = problem_of(&item->record);
   char text[FPL_PROBLEM_TEXT], schedule[FPL_SCHEDULE_TEXT] = "";
@@ -333,7 +344,8 @@ static void place_plans(struct making *m) {
   for (size_t i = 0; i < m->items.n; i++) {
     items[i].record.kernel = place_of_kernel(m, items[i].sha);
     items[i].record.environment = place_of_environment(m, items[i].environment_id, &n_environments);
-    items[i].record.texts = m->texts.length;
+    align(&m->texts);
+    items[i].record.texts_by64 = (uint32_t)(m->texts.length / FPL_SNAPSHOT_LINE);
     append_texts(m, &items[i]);
   }
 }
@@ -346,20 +358,21 @@ static bool is_first_of_problem(const struct item *items, size_t i) {
   return by_problem(&items[i - 1], &a) != 0;
 }
 
-static uint32_t *make_slots(const struct making *m, uint64_t *out_n) {
+static struct fpl_snapshot_slot *make_slots(const struct making *m, uint64_t *out_n) {
   uint64_t n = 16;
   while (n < 2 * (uint64_t)m->items.n)
     n *= 2;
-  uint32_t *const slots = calloc(n, sizeof *slots);
+  struct fpl_snapshot_slot *const slots = calloc(n, sizeof *slots);
   const struct item *const items = m->items.items;
   for (size_t i = 0; slots && i < m->items.n; i++) {
     if (!is_first_of_problem(items, i))
       continue;
     const struct fpl_problem problem = problem_of(&items[i].record);
     uint64_t slot = fpl_snapshot_hash(&problem, items[i].record.device) & (n - 1);
-    while (slots[slot] != 0)
+    while (slots[slot].plan != 0)
       slot = (slot + 1) & (n - 1);
-    slots[slot] = (uint32_t)i + 1;
+    slots[slot] = (struct fpl_snapshot_slot){.plan = (uint32_t)i + 1,
+                                             .texts_by64 = items[i].record.texts_by64};
   }
   *out_n = n;
   return slots;
@@ -368,8 +381,7 @@ static uint32_t *make_slots(const struct making *m, uint64_t *out_n) {
 static void append_section(struct fpl_text *out, struct fpl_snapshot_header *header,
                            enum fpl_section section, const void *records, uint64_t n,
                            uint32_t record_bytes) {
-  static const char zeros[8];
-  fpl_text_append_bytes(out, zeros, (8 - out->length % 8) % 8);
+  align(out);
   header->sections[section].offset = out->length;
   header->sections[section].n = n;
   header->sections[section].record_bytes = record_bytes;
@@ -408,7 +420,7 @@ static enum fpl_status assemble(struct making *m, struct fpl_text *out, struct f
                                        .header_bytes = sizeof header};
   memcpy(header.magic, FPL_SNAPSHOT_MAGIC, sizeof header.magic);
   uint64_t n_slots = 0;
-  uint32_t *const slots = make_slots(m, &n_slots);
+  struct fpl_snapshot_slot *const slots = make_slots(m, &n_slots);
   fpl_text_append_bytes(out, (const char *)&header, sizeof header);
   append_section(out, &header, FPL_SECTION_DEVICES, m->devices.items, m->devices.n,
                  sizeof(struct fpl_snapshot_device));

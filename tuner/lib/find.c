@@ -49,8 +49,8 @@ static void fill(const struct fuseplan_store *store, const struct fpl_answer *an
   out->created_unix = plan->created_unix;
   out->candidates = plan->n_candidates;
   out->verified = plan->n_ok;
-  struct fpl_snapshot_text problem, schedule;
-  fpl_snapshot_texts(store->layers[answer->layer].snapshot, plan->id, &problem, &schedule);
+  struct fpl_snapshot_text reason, problem, schedule;
+  fpl_snapshot_texts(store->layers[answer->layer].snapshot, plan->id, &reason, &problem, &schedule);
   fpl_copy_bytes(out->problem, sizeof out->problem, problem.text, problem.length);
   /* Legal schedules take half of it. */
   fpl_copy_bytes(out->schedule, sizeof out->schedule, schedule.text, schedule.length);
@@ -58,7 +58,7 @@ static void fill(const struct fuseplan_store *store, const struct fpl_answer *an
   struct fpl_line line = fpl_line_start(out->reason, sizeof out->reason);
   fpl_line_text(&line, answer->reason);
   fpl_line_text(&line, ": ");
-  fpl_line_text(&line, plan->reason);
+  fpl_copy_bytes(line.at, (size_t)(line.end - line.at) + 1, reason.text, reason.length);
 }
 
 static_assert(sizeof((struct fuseplan_answer *)0)->problem >= FPL_PROBLEM_TEXT, "fits");
