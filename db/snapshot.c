@@ -117,10 +117,10 @@ static uint64_t texts_offset(uint32_t by64) {
   return (uint64_t)by64 * FPL_SNAPSHOT_LINE;
 }
 
-/* Three texts, one behind the other, each with its NUL at its end. */
+/* The texts, one behind the other, each with its NUL at its end. */
 static bool are_texts_sound(const struct fpl_snapshot *s, const struct fpl_snapshot_plan *p) {
   uint64_t at = texts_offset(p->texts_by64);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < FPL_SNAPSHOT_TEXTS; i++) {
     const uint64_t length = p->text_bytes[i];
     if (at >= s->n[FPL_SECTION_TEXTS] || length >= s->n[FPL_SECTION_TEXTS] - at ||
         s->texts[at + length] != '\0')
@@ -402,7 +402,8 @@ static void read_kernel(const struct fpl_snapshot_kernel *k, struct fpl_kernel *
   out->spill_bytes = k->spill_bytes;
 }
 
-static void read_plan(const struct fpl_snapshot *s, int64_t at, struct fpl_plan *out) {
+static void read_plan(const struct fpl_snapshot *s, int64_t at, bool is_brief,
+                      struct fpl_plan *out) {
   const struct fpl_snapshot_plan *const p = &s->plans[at];
   out->id = at;
   read_problem(p, &out->problem);
@@ -412,13 +413,12 @@ static void read_plan(const struct fpl_snapshot *s, int64_t at, struct fpl_plan 
     out->schedule = (struct fpl_schedule){0};
   else
     read_schedule(p, &out->schedule);
-  if (p->kernel >= 0) {
+  if (p->kernel >= 0 && !is_brief)
     read_kernel(&s->kernels[p->kernel], &out->kernel);
-    out->kernel.cubin = NULL;
-    out->kernel.cubin_bytes = 0;
-  } else {
-    out->kernel = (struct fpl_kernel){0};
-  }
+  else
+    out->kernel.name[0] = out->kernel.sha[0] = '\0';
+  out->kernel.cubin = NULL;
+  out->kernel.cubin_bytes = 0;
   out->has_cubin = p->has_cubin != 0;
   out->m_low = p->m_low;
   out->m_high = p->m_high;
@@ -440,14 +440,15 @@ static void read_plan(const struct fpl_snapshot *s, int64_t at, struct fpl_plan 
 }
 
 void fpl_snapshot_texts(const struct fpl_snapshot *s, int64_t plan_id,
-                        struct fpl_snapshot_text *out_reason, struct fpl_snapshot_text *out_problem,
-                        struct fpl_snapshot_text *out_schedule) {
+                        struct fpl_snapshot_texts *out) {
   const struct fpl_snapshot_plan *const p = &s->plans[plan_id];
-  const char *const reason = s->texts + texts_offset(p->texts_by64);
-  const char *const problem = reason + p->text_bytes[0] + 1;
-  *out_reason = (struct fpl_snapshot_text){reason, p->text_bytes[0]};
-  *out_problem = (struct fpl_snapshot_text){problem, p->text_bytes[1]};
-  *out_schedule = (struct fpl_snapshot_text){problem + p->text_bytes[1] + 1, p->text_bytes[2]};
+  struct fpl_snapshot_text *const texts[FPL_SNAPSHOT_TEXTS] = {&out->reason, &out->problem,
+                                                               &out->schedule, &out->kernel};
+  const char *at = s->texts + texts_offset(p->texts_by64);
+  for (int i = 0; i < FPL_SNAPSHOT_TEXTS; i++) {
+    *texts[i] = (struct fpl_snapshot_text){at, p->text_bytes[i]};
+    at += p->text_bytes[i] + 1;
+  }
 }
 
 enum { MOST_TEXTS_BYTES = 256 }; /* of nearly all plans */
@@ -478,7 +479,7 @@ static enum fpl_status find(void *self, const struct fpl_wanted *wanted, struct 
   for (uint64_t at = s->slots[slot].plan - 1;
        at < s->n[FPL_SECTION_PLANS] && is_of(&s->plans[at], wanted->problem, device); at++)
     if (is_wanted(&s->plans[at], wanted)) {
-      read_plan(s, (int64_t)at, out);
+      read_plan(s, (int64_t)at, wanted->is_brief, out);
       *out_found = true;
       break;
     }
@@ -551,7 +552,7 @@ static enum fpl_status read_by_place(void *self, int64_t plan_id, struct fpl_pla
   const struct fpl_snapshot *const s = self;
   if (!is_within(plan_id, 0, fpl_snapshot_plans(s) - 1))
     return fpl_fail(err, FPL_USAGE, "%s: no plan %lld", s->name, (long long)plan_id);
-  read_plan(s, plan_id, out);
+  read_plan(s, plan_id, false, out);
   return FPL_OK;
 }
 

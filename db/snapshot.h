@@ -40,15 +40,17 @@ void fpl_snapshot_device_at(const struct fpl_snapshot *snapshot, int64_t i, stru
 
 /* For fpl_answer; plan numbers are places in the snapshot. */
 struct fpl_source fpl_snapshot_source(struct fpl_snapshot *snapshot);
-/* Why a plan that this snapshot answered with won, and what fpl_problem_text and fpl_schedule_text
- * ("" for the library) print of it. */
+/* Of a plan that this snapshot answered with: why it won, what fpl_problem_text and
+ * fpl_schedule_text print of it, and its kernel's name; the last two "" for the library. */
 struct fpl_snapshot_text {
   const char *text;
   size_t length;
 };
+struct fpl_snapshot_texts {
+  struct fpl_snapshot_text reason, problem, schedule, kernel;
+};
 void fpl_snapshot_texts(const struct fpl_snapshot *snapshot, int64_t plan_id,
-                        struct fpl_snapshot_text *out_reason, struct fpl_snapshot_text *out_problem,
-                        struct fpl_snapshot_text *out_schedule);
+                        struct fpl_snapshot_texts *out);
 /* Copies the stored cubin of a plan's kernel, where there is one. */
 enum fpl_status fpl_snapshot_load_cubin(const struct fpl_snapshot *snapshot,
                                         struct fpl_kernel *kernel, struct fpl_err *err);

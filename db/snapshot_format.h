@@ -10,7 +10,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "snapshots are little-endian");
 
 #define FPL_SNAPSHOT_MAGIC "FPLNSNAP"
-enum { FPL_SNAPSHOT_VERSION = 1 };
+enum { FPL_SNAPSHOT_VERSION = 1, FPL_SNAPSHOT_TEXTS = 4 };
 
 enum fpl_section {
   FPL_SECTION_DEVICES,
@@ -19,7 +19,7 @@ enum fpl_section {
   FPL_SECTION_PLANS,
   FPL_SECTION_SLOTS, /* hash table of the first plan of each problem */
   FPL_SECTION_REGRETS,
-  FPL_SECTION_TEXTS,  /* bytes: three a plan, each ended by NUL */
+  FPL_SECTION_TEXTS,  /* bytes: four a plan, each ended by NUL */
   FPL_SECTION_CUBINS, /* bytes */
   FPL_SECTIONS
 };
@@ -72,10 +72,9 @@ struct fpl_snapshot_plan {
   int16_t zero;
   int32_t schedule[FPL_N_FIELDS];
   int32_t n_candidates, n_ok, m_low, m_high; /* what is larger is stored as the largest */
-  /* Three texts, one behind the other: reason, problem, schedule ("" for the library). */
-  uint16_t text_bytes[3]; /* without the NUL */
-  uint16_t zero_too;
-  uint32_t texts_by64; /* a 64th of the offset of the first */
+  /* Texts, one behind the other: reason, problem, schedule, kernel ("" for the library). */
+  uint16_t text_bytes[FPL_SNAPSHOT_TEXTS]; /* without the NUL */
+  uint32_t texts_by64;                     /* a 64th of the offset of the first */
   int64_t created_unix;
   double est_us, measured_us, measured_hot_us, library_us, library_hot_us;
   int32_t zeros[2];

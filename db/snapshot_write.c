@@ -13,7 +13,8 @@
 /* A plan on its way into the file. */
 struct item {
   struct fpl_snapshot_plan record;
-  char sha[FPL_HASH_HEX]; /* of its kernel; "" for none */
+  char sha[FPL_HASH_HEX];       /* of its kernel; "" for none */
+  char kernel[FPL_KERNEL_NAME]; /* its name */
   int64_t environment_id;
   int64_t rank; /* best first among the plans of a problem: the order of the query */
   char *reason; /* heap */
@@ -183,6 +184,7 @@ static enum fpl_status read_item(struct making *m, sqlite3_stmt *row, struct fpl
     item->rank = (int64_t)m->items.n;
     item->environment_id = environment_id;
     memcpy(item->sha, plan.kernel.sha, sizeof item->sha);
+    memcpy(item->kernel, plan.kernel.name, sizeof item->kernel);
     item->reason = strdup(plan.reason);
     if (!item->reason)
       status = fpl_fail(err, FPL_NO_MEMORY, "out of memory");
@@ -328,8 +330,8 @@ static void append_texts(struct making *m, struct item *item) {
       fpl_schedule_set(&s, field, item->record.schedule[field]);
     fpl_schedule_text(&s, schedule);
   }
-  const char *const texts[] = {item->reason, text, schedule};
-  for (int i = 0; i < 3; i++) {
+  const char *const texts[FPL_SNAPSHOT_TEXTS] = {item->reason, text, schedule, item->kernel};
+  for (int i = 0; i < FPL_SNAPSHOT_TEXTS; i++) {
     const size_t length = strlen(texts[i]);
     item->record.text_bytes[i] = (uint16_t)length;
     fpl_text_append_bytes(&m->texts, texts[i], length + 1);

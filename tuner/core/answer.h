@@ -86,6 +86,7 @@ struct fpl_wanted {
   const struct fpl_device *device;
   bool is_deterministic; /* same bits every time: kernels of such schedules alone */
   bool needs_kernel;     /* with machine code that runs this problem; the library has none */
+  bool is_brief;         /* plan.kernel may be left empty: it is read when it is loaded */
 };
 
 /* Is a neighbour of the kind that is wanted? */

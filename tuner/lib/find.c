@@ -25,6 +25,10 @@ static_assert((int)FUSEPLAN_TIER_EXACT == (int)FPL_TIER_EXACT &&
                   (int)FUSEPLAN_TIER_LIBRARY == (int)FPL_TIER_LIBRARY,
               "one number for one tier");
 
+static void copy_text(char *out, size_t size, const struct fpl_snapshot_text *text) {
+  fpl_copy_bytes(out, size, text->text, text->length);
+}
+
 static void fill(const struct fuseplan_store *store, const struct fpl_answer *answer,
                  struct fuseplan_answer *out) {
   const struct fpl_plan *const plan = &answer->plan;
@@ -49,16 +53,15 @@ static void fill(const struct fuseplan_store *store, const struct fpl_answer *an
   out->created_unix = plan->created_unix;
   out->candidates = plan->n_candidates;
   out->verified = plan->n_ok;
-  struct fpl_snapshot_text reason, problem, schedule;
-  fpl_snapshot_texts(store->layers[answer->layer].snapshot, plan->id, &reason, &problem, &schedule);
-  fpl_copy_bytes(out->problem, sizeof out->problem, problem.text, problem.length);
-  /* Legal schedules take half of it. */
-  fpl_copy_bytes(out->schedule, sizeof out->schedule, schedule.text, schedule.length);
-  memcpy(out->kernel, plan->kernel.name, sizeof out->kernel);
+  struct fpl_snapshot_texts texts;
+  fpl_snapshot_texts(store->layers[answer->layer].snapshot, plan->id, &texts);
+  copy_text(out->problem, sizeof out->problem, &texts.problem);
+  copy_text(out->schedule, sizeof out->schedule, &texts.schedule); /* legal ones take half of it */
+  copy_text(out->kernel, sizeof out->kernel, &texts.kernel);
   struct fpl_line line = fpl_line_start(out->reason, sizeof out->reason);
   fpl_line_text(&line, answer->reason);
   fpl_line_text(&line, ": ");
-  fpl_copy_bytes(line.at, (size_t)(line.end - line.at) + 1, reason.text, reason.length);
+  copy_text(line.at, (size_t)(line.end - line.at) + 1, &texts.reason);
 }
 
 static_assert(sizeof((struct fuseplan_answer *)0)->problem >= FPL_PROBLEM_TEXT, "fits");
@@ -100,7 +103,8 @@ static enum fpl_status look_up(const struct fuseplan_store *store,
   const struct fpl_wanted wanted = {.problem = problem,
                                     .device = device,
                                     .is_deterministic = options->is_deterministic != 0,
-                                    .needs_kernel = options->needs_kernel != 0};
+                                    .needs_kernel = options->needs_kernel != 0,
+                                    .is_brief = true};
   if (!find_limits(store, device))
     return fail_no_plan(&wanted, "nothing is stored for this device class", err);
   struct fpl_environment asking; /* large: filled where it is asked for */
