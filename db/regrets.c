@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RECENT_PLANS = 500 };
+
 /* The regrets of one device class and kind, by class of distance. */
 struct group {
   int64_t device_class_id;
@@ -88,6 +90,9 @@ enum fpl_status fpl_db_put_regrets(struct fpl_db *db, struct fpl_err *err) {
   enum fpl_status status = fpl_db_run(db, FPL_QUERY_CLEAR_REGRETS, err);
   struct group g = {0};
   struct fpl_bind b = fpl_bind_start(db, FPL_QUERY_EACH_TRANSFER);
+  fpl_bind_i64(&b, RECENT_PLANS);
+  fpl_bind_i64(&b, FPL_NEAREST_MOST);
+  fpl_bind_i64(&b, FPL_NEAREST_MOST_M);
   bool has_row = false;
   while (status == FPL_OK && (status = fpl_bind_step(&b, &has_row, err)) == FPL_OK && has_row)
     status = take_transfer(db, b.statement, &g, err);

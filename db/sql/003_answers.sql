@@ -31,7 +31,7 @@ CREATE TABLE misses (
   PRIMARY KEY (problem_text, device_name)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX candidates_by_schedule ON candidates (schedule, device_class_id);
+CREATE INDEX candidates_by_schedule ON candidates (problem_id, device_class_id, schedule);
 CREATE INDEX problems_by_family ON problems (kind, dtype, act, n, k, l, m);
 
 -- The views as before, with a plan's envelope and whether its cubin is stored.
